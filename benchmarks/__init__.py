@@ -1,0 +1,1 @@
+"""Speed and memory, measured: each benchmark prints a table and ends with one JSON line."""

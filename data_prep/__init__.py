@@ -1,0 +1,1 @@
+"""Turn raw event files into data folders: convert, synthesise, describe."""

@@ -1,0 +1,57 @@
+"""Run an iterator ahead of its consumer in a background thread."""
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class _Raised:
+    error: BaseException
+
+
+_END = object()
+
+
+def read_ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
+    """Yield `items` in order while a thread prepares up to `depth` of them; errors surface in order too."""
+    if depth < 1:
+        yield from items
+        return
+    ready: queue.Queue[object] = queue.Queue(maxsize=depth)
+    abandoned = threading.Event()
+    thread = threading.Thread(target=_produce, args=(items, ready, abandoned), daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not _END:
+            if isinstance(item, _Raised):
+                raise item.error
+            yield item  # type: ignore[misc]  # the queue carries items and the two marks above
+    finally:
+        abandoned.set()
+        thread.join()
+
+
+def _produce(items: Iterable[Item], ready: "queue.Queue[object]", abandoned: threading.Event) -> None:
+    try:
+        for item in items:
+            if not _put(ready, item, abandoned):
+                return
+        _put(ready, _END, abandoned)
+    except BaseException as error:
+        _put(ready, _Raised(error), abandoned)
+
+
+def _put(ready: "queue.Queue[object]", item: object, abandoned: threading.Event) -> bool:
+    """Wait for room, but not for a consumer that has gone."""
+    while not abandoned.is_set():
+        try:
+            ready.put(item, timeout=0.1)
+        except queue.Full:
+            continue
+        return True
+    return False

@@ -1,0 +1,167 @@
+"""Open a data folder and stream any range of its events across shard borders in bounded memory."""
+
+import bisect
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.features import Features, map_features
+from tpnet_dist.events.manifest import FileRecord, Manifest, ShardRecord, describe_file, read_manifest
+from tpnet_dist.events.read_ahead import read_ahead
+from tpnet_dist.events.shards import (
+    COLUMNS,
+    EVENTS_PER_ROW_GROUP,
+    LOG_ID_KEY,
+    SHARD_NUMBER_KEY,
+    EventColumns,
+    Times,
+    concatenate,
+)
+
+
+class EventLog:
+    """A complete data folder. Opening checks presence, sizes and identity; `verify` also the hashes."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.manifest: Manifest = read_manifest(self.folder)
+        for record in self.manifest.files():
+            _check_size(self.folder, record)
+        for number, shard in enumerate(self.manifest.shards):
+            self._check_identity(number, shard)
+        for features in (self.manifest.edge_features, self.manifest.node_features):
+            if features is not None:
+                map_features(self.folder, features)
+        self._shard_starts = [0, *accumulate(shard.rows for shard in self.manifest.shards)]
+        if self._shard_starts[-1] != self.manifest.events:
+            raise InputError(
+                f"{self.folder}: shards hold {self._shard_starts[-1]:,} events, the manifest says "
+                f"{self.manifest.events:,}; convert again"
+            )
+
+    def __len__(self) -> int:
+        return self.manifest.events
+
+    @property
+    def num_nodes(self) -> int:
+        return self.manifest.nodes
+
+    @cached_property
+    def edge_features(self) -> Features | None:
+        record = self.manifest.edge_features
+        return map_features(self.folder, record) if record else None
+
+    @cached_property
+    def node_features(self) -> Features | None:
+        record = self.manifest.node_features
+        return map_features(self.folder, record) if record else None
+
+    def raw_ids(self) -> pa.Table:
+        """What the user calls each node: row = dense id; columns raw_id, degree and, if bipartite, side."""
+        return pq.read_table(self.folder / self.manifest.node_ids.file)
+
+    def seconds(self, time: Times) -> npt.NDArray[np.float64]:
+        """Seconds since the first event; exact for integers, where float32 Unix time has 128 s steps."""
+        since_first: npt.NDArray[np.float64] = (time - self.manifest.first_time).astype(np.float64)
+        return since_first * self.manifest.seconds_per_tick
+
+    def read(self, start: int, stop: int) -> EventColumns:
+        """Events start … stop-1 as one block."""
+        parts = list(self.stream(start, stop, chunk_events=max(1, stop - start), ahead=0))
+        return concatenate(parts) if parts else self._no_events()
+
+    def stream(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        chunk_events: int = EVENTS_PER_ROW_GROUP,
+        ahead: int = 2,
+    ) -> Iterator[EventColumns]:
+        """Yield the range in order, at most `chunk_events` at a time, `ahead` chunks prepared in a thread."""
+        stop = len(self) if stop is None else stop
+        if not 0 <= start <= stop <= len(self):
+            raise ValueError(f"events {start}…{stop} are not within this log's 0…{len(self)}")
+        return read_ahead(self._chunks(start, stop, chunk_events), ahead)
+
+    def verify(self) -> Iterator[FileRecord]:
+        """Re-hash file after file, yielding each one found intact."""
+        for record in self.manifest.files():
+            if describe_file(self.folder / record.file).sha256 != record.sha256:
+                raise InputError(
+                    f"{self.folder / record.file}: sha256 differs from the manifest's {record.sha256[:12]}…, "
+                    "so the file was changed or damaged; restore it or convert again"
+                )
+            yield record
+
+    def _chunks(self, start: int, stop: int, chunk_events: int) -> Iterator[EventColumns]:
+        shard = bisect.bisect_right(self._shard_starts, start) - 1
+        while start < stop:
+            shard_start, shard_stop = self._shard_starts[shard : shard + 2]
+            last = min(stop, shard_stop)
+            yield from self._chunks_of_shard(shard, start - shard_start, last - shard_start, chunk_events)
+            start, shard = last, shard + 1
+
+    def _chunks_of_shard(
+        self, number: int, start: int, stop: int, chunk_events: int
+    ) -> Iterator[EventColumns]:
+        """Decode only the row groups that overlap start … stop-1."""
+        path = self.folder / self.manifest.shards[number].file
+        try:
+            with pq.ParquetFile(path) as shard:
+                footer = shard.metadata
+                sizes = (footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+                borders = [0, *accumulate(sizes)]
+                groups = [i for i, (a, b) in enumerate(pairwise(borders)) if a < stop and b > start]
+                position = borders[groups[0]]
+                for batch in shard.iter_batches(chunk_events, row_groups=groups, columns=list(COLUMNS)):
+                    columns = EventColumns(*(batch.column(name).to_numpy() for name in COLUMNS))
+                    wanted = columns[max(0, start - position) : max(0, stop - position)]
+                    position += len(columns)
+                    if len(wanted):
+                        yield wanted
+        except (pa.ArrowInvalid, pa.ArrowException) as error:
+            raise InputError(f"{path}: unreadable Parquet ({error}); restore it or convert again") from error
+
+    def _check_identity(self, number: int, shard: ShardRecord) -> None:
+        path = self.folder / shard.file
+        try:
+            footer = pq.read_metadata(path)
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"{path}: not a readable Parquet shard ({error}); restore it or convert again"
+            ) from error
+        metadata = footer.metadata or {}
+        log_id = metadata.get(LOG_ID_KEY, b"").decode()
+        if log_id != self.manifest.log_id:
+            raise InputError(
+                f"{path}: belongs to event log {log_id or 'unknown'}, this folder is {self.manifest.log_id}; "
+                "restore the right shard or convert again"
+            )
+        if metadata.get(SHARD_NUMBER_KEY) != str(number).encode() or footer.num_rows != shard.rows:
+            raise InputError(
+                f"{path}: is not shard {number} with {shard.rows:,} events as the manifest says; "
+                "restore the right shard or convert again"
+            )
+
+    def _no_events(self) -> EventColumns:
+        ids, label = np.empty(0, np.int32), np.empty(0, np.float32)
+        return EventColumns(ids, ids, np.empty(0, self.manifest.time_dtype), label)
+
+
+def _check_size(folder: Path, record: FileRecord) -> None:
+    path = folder / record.file
+    if not path.is_file():
+        raise InputError(f"{path}: missing, but the manifest lists it; restore it or convert again")
+    if (size := path.stat().st_size) != record.bytes:
+        raise InputError(
+            f"{path}: {size:,} bytes where the manifest says {record.bytes:,}, so it was cut short "
+            "or replaced; restore it or convert again"
+        )

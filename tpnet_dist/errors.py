@@ -34,4 +34,4 @@ def _sentence(error: InputError | OSError) -> str:
     if isinstance(error, OSError) and error.errno in _OUT_OF_SPACE:
         where = f" while writing {error.filename}" if error.filename else ""
         return f"no space left{where} ({error.strerror}); free some or choose another output folder"
-    return str(error)
+    return " ".join(str(error).split())  # libraries' messages may have several lines

@@ -18,10 +18,11 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     A killed run leaves only the staging folder, whose name is fixed, so the repeated run clears it.
     """
     target = target.absolute()
-    _refuse_to_lose_files(target, overwrite)
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = target.with_name(f".{target.name}.partial")
     with _only_writer(target):
+        _bring_back_replaced(target)
+        _refuse_to_lose_files(target, overwrite)
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir()
         try:
@@ -32,9 +33,7 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 def _refuse_to_lose_files(target: Path, overwrite: bool) -> None:
-    if target.is_dir() and not any(target.iterdir()):
-        return
-    if not target.exists():
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
         raise InputError(f"{target}: output folder exists already; choose another or pass --overwrite")
@@ -48,23 +47,37 @@ def _refuse_to_lose_files(target: Path, overwrite: bool) -> None:
 @contextmanager
 def _only_writer(target: Path) -> Iterator[None]:
     """Hold a lock that dies with the process, so two runs never write one folder."""
-    lock_path = target.with_name(f".{target.name}.lock")
-    with lock_path.open("w") as lock:
+    path = target.with_name(f".{target.name}.lock")
+    with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            is_current = path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino
+        except BlockingIOError:
+            is_current = False
+        if not is_current:  # held by another run, or just let go and removed by it
             raise InputError(
                 f"{target}: another process is writing this folder; wait for it or choose another folder"
-            ) from error
+            )
         try:
             yield
         finally:
-            lock_path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+
+
+def _replaced_name(target: Path) -> Path:
+    return target.with_name(f".{target.name}.replaced")
+
+
+def _bring_back_replaced(target: Path) -> None:
+    """Undo a replacement that was killed between its two renames."""
+    replaced = _replaced_name(target)
+    if replaced.exists() and not target.exists():
+        replaced.rename(target)
 
 
 def _put_in_place(staging: Path, target: Path) -> None:
     """Rename; an existing folder steps aside first and is removed last."""
-    replaced = target.with_name(f".{target.name}.replaced")
+    replaced = _replaced_name(target)
     shutil.rmtree(replaced, ignore_errors=True)
     if target.exists():
         target.rename(replaced)

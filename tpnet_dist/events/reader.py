@@ -74,7 +74,7 @@ class EventLog:
 
     def read(self, start: int, stop: int) -> EventColumns:
         """Events start … stop-1 as one block."""
-        parts = list(self.stream(start, stop, chunk_events=max(1, stop - start), ahead=0))
+        parts = list(self.stream(start, stop, chunk_events=max(EVENTS_PER_ROW_GROUP, stop - start), ahead=0))
         return concatenate(parts) if parts else self._no_events()
 
     def stream(
@@ -115,7 +115,7 @@ class EventLog:
         """Decode only the row groups that overlap start … stop-1."""
         path = self.folder / self.manifest.shards[number].file
         try:
-            with pq.ParquetFile(path) as shard:
+            with pq.ParquetFile(path, page_checksum_verification=True) as shard:
                 footer = shard.metadata
                 sizes = (footer.row_group(group).num_rows for group in range(footer.num_row_groups))
                 borders = [0, *accumulate(sizes)]
@@ -127,14 +127,14 @@ class EventLog:
                     position += len(columns)
                     if len(wanted):
                         yield wanted
-        except (pa.ArrowInvalid, pa.ArrowException) as error:
+        except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path}: unreadable Parquet ({error}); restore it or convert again") from error
 
     def _check_identity(self, number: int, shard: ShardRecord) -> None:
         path = self.folder / shard.file
         try:
             footer = pq.read_metadata(path)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowException, OSError) as error:
             raise InputError(
                 f"{path}: not a readable Parquet shard ({error}); restore it or convert again"
             ) from error

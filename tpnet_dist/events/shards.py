@@ -104,6 +104,7 @@ class ShardWriter:
             self._folder / shard_name(number),
             pa.schema(self._fields, metadata=identity),
             compression="zstd",
+            write_page_checksum=True,
             use_dictionary=["label"],
             column_encoding={
                 "src": "PLAIN",

@@ -1,0 +1,50 @@
+# The commands of this project. `make demo` and `make test` set up what they need on first use.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench clean
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+RUN := $(VENV)/bin
+READY := $(VENV)/.ready
+TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+DEMO := build/demo
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Make a realistic event log as CSV, convert it, describe it
+	$(RUN)/python -m data_prep synth $(DEMO)/social.csv --kind social --events 5e4 --as-csv --overwrite
+	head -n 4 $(DEMO)/social.csv
+	$(RUN)/python -m data_prep convert $(DEMO)/social.csv $(DEMO)/social --overwrite
+	$(RUN)/python -m data_prep describe $(DEMO)/social --verify
+
+test: $(READY) ## Run the tests
+	$(RUN)/python -m pytest -m "not slow"
+
+test-slow: $(READY) ## Run the tests that take minutes
+	$(RUN)/python -m pytest -m slow
+
+check: $(READY) ## Lint, formatting and types
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+format: $(READY) ## Format the code and mend what lint can mend
+	$(RUN)/ruff check --fix .
+	$(RUN)/ruff format .
+
+bench: $(READY) ## Run the short version of every benchmark
+	$(RUN)/python -m benchmarks.event_logs --rows 1e6 --events 1e7
+
+clean: ## Remove everything that was built, the environment included
+	rm -rf build $(VENV)
+
+# torch first: packages that depend on it would otherwise choose a build of their own,
+# and DeepSpeed looks for it while it is being built (hence no isolation)
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; run make PYTHON=/path/to/it")'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/pip install --quiet --upgrade pip setuptools wheel ninja py-cpuinfo
+	$(RUN)/pip install --quiet "$(TORCH)"
+	$(RUN)/pip install --quiet --no-build-isolation --editable '.[dev]'
+	touch $@

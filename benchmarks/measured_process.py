@@ -1,0 +1,33 @@
+"""Run a command in a process of its own and measure what it took: nothing of the parent counts."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of a command."""
+
+    seconds: float
+    peak_bytes: int
+    """The largest resident set the process had."""
+    output: str
+
+
+def run_python(*words: object) -> Measured:
+    """`python WORDS…`, which must succeed."""
+    command = [sys.executable, *map(str, words)]
+    with tempfile.TemporaryFile("w+") as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=output)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        output.seek(0)
+        return Measured(seconds, usage.ru_maxrss * 1024, output.read())

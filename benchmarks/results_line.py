@@ -1,0 +1,42 @@
+"""The line for machines that ends every benchmark: results, versions, commit and machine."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("torch", "numpy", "pyarrow", "polars")
+
+
+def print_results_line(benchmark: str, results: Mapping[str, Any]) -> None:
+    print(json.dumps({"benchmark": benchmark, "results": results, **_circumstances()}))
+
+
+def _circumstances() -> dict[str, Any]:
+    return {
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in _PACKAGES},
+        "machine": {"cpu": _cpu_name(), "cores": os.cpu_count(), "memory_bytes": _memory_bytes()},
+    }
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,118 @@
+"""`python -m data_prep convert`: its flags, and how they and a preset become a `Conversion`."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from data_prep.conversion import Conversion
+from data_prep.convert import convert
+from data_prep.flags import Count, say_done
+from data_prep.layout import Layout
+from data_prep.presets import PRESETS, FormatName, find_companions
+from data_prep.progress import progress_display
+from data_prep.values import TimeUnit
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.shards import EVENTS_PER_SHARD
+
+
+@dataclass(kw_only=True)
+class Convert:
+    """Turn CSV files into a data folder of Parquet shards.
+
+    Columns are given by header name or by position from 0; without flags, usual names are recognised
+    (src/source/u/user_id …, dst/target/i/item_id …, time/timestamp/ts …). Plain, gzip and zstd files.
+
+    Example: python -m data_prep convert events.csv data/mine --src user --dst item --time when
+    """
+
+    paths: Positional[tuple[Path, ...]]
+    """The input files, in time order, then the output folder."""
+    format: FormatName = "csv"
+    """csv: any delimited text; jodie: user,item,time,label,features…; dyglib: ml_X.csv with ml_X.npy and
+    ml_X_node.npy beside it; snap: "src dst time" lines; tgb: edge-list CSV with a header."""
+    src: str | None = None
+    """Source column."""
+    dst: str | None = None
+    """Destination column."""
+    time: str | None = None
+    """Time column."""
+    label: str | None = None
+    """Label column; absent labels are stored as 0."""
+    features: str | None = None
+    """Edge feature columns, comma separated; "4:" means all columns from position 4 on."""
+    delimiter: str | None = None
+    """Field separator, one character or "tab"; by default found from the first lines."""
+    header: bool | None = None
+    """Whether the first line names the columns; by default found from the first line."""
+    time_unit: TimeUnit = "s"
+    """What the times count, or iso for dates such as 2024-01-31T12:00:00Z (no zone means UTC)."""
+    time_step: float | None = None
+    """Replace each distinct time by its rank times this many seconds (the paper: yearly data)."""
+    bipartite: bool = False
+    """Source and destination ids are two id spaces: source 7 and destination 7 are two nodes."""
+    sort: bool = False
+    """Sort by time, stably and out of core; without it, unsorted input is an error."""
+    shard_events: Count = EVENTS_PER_SHARD
+    """Events per Parquet shard."""
+    overwrite: bool = False
+    """Replace an existing data folder once the new one is complete."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> None:
+        started = time.monotonic()
+        if len(self.paths) < 2:
+            raise InputError(
+                f"{len(self.paths)} path given; give at least one input file and the output folder"
+            )
+        *inputs, out_dir = self.paths
+        with progress_display() as display:
+            manifest = convert(self._job(inputs), out_dir, overwrite=self.overwrite, display=display)
+        say_done(manifest, out_dir, time.monotonic() - started)
+
+    def _job(self, inputs: list[Path]) -> Conversion:
+        preset = PRESETS[self.format]
+        edge_matrix = node_matrix = None
+        if preset.has_companions:
+            if len(inputs) > 1:
+                raise InputError(f"{len(inputs)} inputs: --format {self.format} takes one ml_NAME.csv")
+            edge_matrix, node_matrix = find_companions(inputs[0])
+        if self.shard_events < 1:
+            raise InputError(f"--shard-events {self.shard_events}: a shard holds at least 1 event")
+        if self.time_step is not None and not 0 < self.time_step < float("inf"):
+            raise InputError(f"--time-step {self.time_step}: must be a positive number of seconds")
+        return Conversion(
+            inputs=tuple(inputs),
+            layout=self._layout(preset.layout, has_matrix=edge_matrix is not None),
+            edge_matrix=edge_matrix,
+            node_matrix=node_matrix,
+            bipartite=self.bipartite or preset.bipartite,
+            time_unit=self.time_unit,
+            time_step=self.time_step,
+            sort=self.sort,
+            events_per_shard=self.shard_events,
+            source={"command": "convert", "format": self.format, "inputs": [path.name for path in inputs]},
+        )
+
+    def _layout(self, preset: Layout, *, has_matrix: bool) -> Layout:
+        """The preset, with what the user said on top."""
+        said = {
+            "src": self.src,
+            "dst": self.dst,
+            "time": self.time,
+            "label": self.label,
+            "features": None if self.features is None else tuple(self.features.split(",")),
+            "delimiter": _delimiter(self.delimiter),
+            "header": self.header,
+        }
+        layout = replace(preset, **{key: value for key, value in said.items() if value is not None})  # type: ignore[arg-type]
+        return layout if has_matrix else replace(layout, feature_row=None)
+
+
+def _delimiter(said: str | None) -> str | None:
+    said = {"tab": "\t", "\\t": "\t"}.get(said or "", said)
+    if said is not None and len(said) != 1:
+        raise InputError(f"--delimiter {said!r}: must be one character, or the word tab")
+    return said

@@ -1,0 +1,221 @@
+"""Every bad raw file gets one sentence with file, line, value, rule and remedy, and leaves nothing behind."""
+
+import gzip
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command_line import convert, refusal, run_data_prep
+
+GOOD = "src,dst,time\n1,2,10\n2,3,11\n3,1,12\n"
+
+
+def refuse(tmp_path: Path, text: str | bytes, *flags: str, name: str = "log.csv", **options: object) -> str:
+    """Convert `text`, expect a refusal, and check that no output of any kind is left."""
+    raw = tmp_path / name
+    raw.write_bytes(text.encode() if isinstance(text, str) else text)
+    before = set(tmp_path.iterdir())
+    sentence = refusal("convert", raw, tmp_path / "out", *flags, **options)
+    assert set(tmp_path.iterdir()) == before
+    assert str(raw) in sentence or "out" in sentence or sentence.startswith("--")
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "fragments"),
+    [
+        pytest.param("", [], ["the file is empty", "at least one event"], id="empty file"),
+        pytest.param("\n\n", [], ["the file is empty"], id="blank lines only"),
+        pytest.param("src,dst,time\n", [], ["only a header line"], id="header only"),
+        pytest.param(
+            GOOD, ["--src", "user"], ["no column 'user'", "src, dst, time", "--src"], id="no such column"
+        ),
+        pytest.param(
+            "a,b,c\n1,2,3\n", [], ["no src column", "name it with --src"], id="columns not recognised"
+        ),
+        pytest.param(
+            GOOD, ["--time", "7"], ["no column '7'", "3 columns"], id="position beyond the last column"
+        ),
+        pytest.param(
+            GOOD + "1,2,noon\n", [], ["line 5", "time 'noon'", "--time-unit iso"], id="time in words"
+        ),
+        pytest.param(GOOD + "1,2,\n", [], ["line 5", "time ''", "not a number"], id="time missing"),
+        pytest.param(GOOD + "1,2,nan\n", [], ["line 5", "time 'nan'", "not finite"], id="time NaN"),
+        pytest.param(GOOD + "1,2,inf\n", [], ["line 5", "time 'inf'", "not finite"], id="time infinite"),
+        pytest.param("1,2,-4\n" + GOOD[13:], [], ["line 1", "time -4 is negative"], id="time negative"),
+        pytest.param(GOOD + ",2,13\n", [], ["line 5", "source id ''", "null"], id="source null"),
+        pytest.param(
+            GOOD + "1,NULL,13\n", [], ["line 5", "destination id 'NULL'", "null"], id="destination null"
+        ),
+        pytest.param(GOOD + "1,2\n", [], ["line 5", "2 fields", "3 columns"], id="row too short"),
+        pytest.param(GOOD + "1,2,13,14\n", [], ["line 5", "4 fields", "3 columns"], id="row too long"),
+        pytest.param(
+            GOOD + "\n\n1,2,11\n3,4,12\n",
+            [],
+            ["line 7", "time 11 is before 12", "pass --sort"],
+            id="out of order, after blank lines",
+        ),
+        pytest.param(
+            "src,dst,time,w\n1,2,3,0.5\n1,2,4,heavy\n",
+            ["--features", "w"],
+            ["line 3", "column 'w' 'heavy'", "not a number"],
+            id="feature in words",
+        ),
+        pytest.param(
+            "src,dst,time,w\n1,2,3,0.5\n1,2,4,nan\n",
+            ["--features", "w"],
+            ["line 3", "column 'w' 'nan'", "not finite"],
+            id="feature NaN",
+        ),
+        pytest.param(
+            "user_id,item_id,timestamp,state_label,features\n0,0,1,0,0.1,0.2\n0,1,2,0,0.1\n",
+            ["--format", "jodie"],
+            ["line 3", "5 fields", "6 columns", "features must be as many"],
+            id="feature count changes",
+        ),
+        pytest.param(
+            "src,dst,time\n1,2,2024-01-01\n1,2,2024-13-01\n",
+            ["--time-unit", "iso"],
+            ["line 3", "'2024-13-01'", "not ISO-8601"],
+            id="date that does not exist",
+        ),
+        pytest.param(
+            "src,dst,time\n1,2,2024-01-02\n1,2,2024-01-01\n",
+            ["--time-unit", "iso"],
+            ["line 3", "2024-01-01 is before 2024-01-02", "--sort"],
+            id="dates out of order",
+        ),
+        pytest.param(GOOD, ["--time-step", "-1"], ["--time-step -1", "positive"], id="time step negative"),
+        pytest.param(
+            GOOD, ["--delimiter", "::"], ["--delimiter '::'", "one character"], id="delimiter too long"
+        ),
+        pytest.param(GOOD, ["--shard-events", "0"], ["--shard-events 0", "at least 1"], id="empty shards"),
+    ],
+)
+def test_bad_text_is_refused(tmp_path: Path, text: str, flags: list[str], fragments: list[str]) -> None:
+    sentence = refuse(tmp_path, text, *flags)
+    assert all(fragment in sentence for fragment in fragments), sentence
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    sentence = refusal("convert", tmp_path / "absent.csv", tmp_path / "out")
+    assert "absent.csv: no such file" in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_path_is_not_enough(tmp_path: Path) -> None:
+    assert "at least one input file and the output folder" in refusal("convert", tmp_path / "log.csv")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(gzip.compress(GOOD.encode() * 9000)[:-400], id="cut short"),
+        pytest.param(gzip.compress(GOOD.encode())[:12] + b"garbage" * 9, id="garbage inside"),
+    ],
+)
+def test_unreadable_gzip_is_refused(tmp_path: Path, damaged: bytes) -> None:
+    sentence = refuse(tmp_path, damaged, "--sort", name="log.csv.gz")
+    assert "cannot be decompressed" in sentence
+
+
+def test_offence_far_into_the_file_is_named_by_its_line(tmp_path: Path) -> None:
+    rows = [f"{i % 97},{i % 89},{i}" for i in range(1_200_000)]
+    rows[1_100_000] = "5,6,4812"
+    sentence = refuse(tmp_path, "src,dst,time\n" + "\n".join(rows))
+    assert "line 1,100,002: time 4812 is before 1099999" in sentence
+
+
+def test_existing_output_is_kept_unless_told(tmp_path: Path) -> None:
+    raw, out = tmp_path / "log.csv", tmp_path / "out"
+    raw.write_text(GOOD)
+    convert(raw, out)
+    manifest = (out / "manifest.json").read_text()
+    assert "exists already" in refusal("convert", raw, out)
+    assert (out / "manifest.json").read_text() == manifest
+    raw.write_text(GOOD + "3,1,13\n")
+    convert(raw, out, "--overwrite")
+    assert (out / "manifest.json").read_text() != manifest
+
+
+def test_overwrite_spares_folders_that_are_not_data_folders(tmp_path: Path) -> None:
+    raw, out = tmp_path / "log.csv", tmp_path / "out"
+    raw.write_text(GOOD)
+    out.mkdir()
+    (out / "thesis.tex").write_text("ten years of work")
+    assert "replaces data folders only" in refusal("convert", raw, out, "--overwrite")
+    assert (out / "thesis.tex").exists()
+
+
+def test_a_failed_overwrite_keeps_the_old_folder(tmp_path: Path) -> None:
+    raw, out = tmp_path / "log.csv", tmp_path / "out"
+    raw.write_text(GOOD)
+    convert(raw, out)
+    raw.write_text(GOOD + "1,2,3\n")
+    assert "time 3 is before 12" in refusal("convert", raw, out, "--overwrite")
+    convert_again = refusal("convert", raw, out)
+    assert "exists already" in convert_again
+
+
+def test_no_space_left_is_said_and_cleaned_up(tmp_path: Path) -> None:
+    """A file-size limit stands in for a full disk: the write fails half-way, as on one."""
+
+    def limit_file_size() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    rows = "\n".join(f"{i % 997},{i % 991},{i}" for i in range(200_000))
+    sentence = refuse(tmp_path, "src,dst,time\n" + rows, preexec_fn=limit_file_size)
+    assert "no space left" in sentence
+    assert "choose another output folder" in sentence
+
+
+def test_unwritable_output_is_one_sentence(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(GOOD)
+    (tmp_path / "file").write_text("")
+    sentence = refusal("convert", raw, tmp_path / "file" / "out")
+    assert str(tmp_path / "file") in sentence
+
+
+def dyglib_triple(folder: Path, edge_rows: int = 4, node_rows: int = 4) -> Path:
+    path = folder / "ml_toy.csv"
+    path.write_text(",u,i,ts,label,idx\n0,1,2,0.0,0.0,1\n1,2,3,1.0,0.0,2\n2,3,1,2.0,0.0,3\n")
+    np.save(folder / "ml_toy.npy", np.arange(edge_rows * 2, dtype=np.float64).reshape(-1, 2))
+    np.save(folder / "ml_toy_node.npy", np.ones((node_rows, 3)))
+    return path
+
+
+def test_dyglib_edge_features_too_short_are_refused(tmp_path: Path) -> None:
+    sentence = refusal(
+        "convert", dyglib_triple(tmp_path, edge_rows=3), tmp_path / "out", "--format", "dyglib"
+    )
+    assert "line 4: feature row 3 is beyond the feature file's 3 rows" in sentence
+
+
+def test_dyglib_node_features_too_short_are_refused(tmp_path: Path) -> None:
+    sentence = refusal(
+        "convert", dyglib_triple(tmp_path, node_rows=3), tmp_path / "out", "--format", "dyglib"
+    )
+    assert "ml_toy_node.npy: 3 rows, but ids are 1 to 3" in sentence
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_with_different_columns_are_refused(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text("src,dst,time,label\n1,2,3,0\n")
+    second.write_text("src,dst,time\n1,2,3\n")
+    assert "only one of this file and" in refusal("convert", first, second, tmp_path / "out")
+
+
+def test_debug_shows_where_it_happened(tmp_path: Path) -> None:
+    done = run_data_prep("convert", tmp_path / "absent.csv", tmp_path / "out", "--debug")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    done = run_data_prep("convert", tmp_path / "log.csv", tmp_path / "out", "--sorted")
+    assert done.returncode == 2
+    assert "--sort" in done.stderr

@@ -1,0 +1,84 @@
+"""The field's real event logs, converted by the command line, have the published counts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command_line import convert, describe, refusal
+from tests.shared_folder import shared_folder
+from tpnet_dist.events import EventLog
+
+
+@pytest.fixture(scope="module")
+def raw() -> Path:
+    return shared_folder() / "data"
+
+
+def counts(folder: Path) -> tuple[int, int, int]:
+    summary = describe(folder, "--verify")
+    return summary["events"], summary["nodes"], summary["distinct_times"]
+
+
+def same_events(one: EventLog, other: EventLog) -> bool:
+    """Event for event: the same raw ids and the same time since the first event."""
+    left, right = one.read(0, len(one)), other.read(0, len(other))
+    left_ids, right_ids = (log.raw_ids().column("raw_id").to_numpy() for log in (one, other))
+    offset = right_ids.min() - left_ids.min()
+    return (
+        np.array_equal(left_ids[left.src] + offset, right_ids[right.src])
+        and np.array_equal(left_ids[left.dst] + offset, right_ids[right.dst])
+        and np.array_equal(one.seconds(left.time), other.seconds(right.time))
+    )
+
+
+def test_uci_is_the_same_log_from_dyglib_and_from_snap(raw: Path, tmp_path: Path) -> None:
+    convert(raw / "uci/ml_uci.csv", tmp_path / "dyglib", "--format", "dyglib")
+    convert(raw / "uci/CollegeMsg.txt", tmp_path / "snap", "--format", "snap")
+    assert counts(tmp_path / "dyglib") == counts(tmp_path / "snap") == (59_835, 1_899, 58_911)
+    assert same_events(EventLog(tmp_path / "dyglib"), EventLog(tmp_path / "snap"))
+
+
+def test_can_parl_is_the_same_log_from_dyglib_and_from_csv(raw: Path, tmp_path: Path) -> None:
+    convert(raw / "CanParl/ml_CanParl.csv", tmp_path / "dyglib", "--format", "dyglib")
+    convert(raw / "CanParl/CanParl.csv", tmp_path / "csv", "--features", "w")
+    assert counts(tmp_path / "dyglib") == counts(tmp_path / "csv") == (74_478, 734, 14)
+    dyglib, csv = EventLog(tmp_path / "dyglib"), EventLog(tmp_path / "csv")
+    assert same_events(dyglib, csv)
+    assert dyglib.edge_features is not None and csv.edge_features is not None
+    assert dyglib.edge_features.shape == (74_478, 1)
+    assert np.array_equal(dyglib.edge_features, csv.edge_features)
+    assert np.array_equal(
+        dyglib.edge_features, np.load(raw / "CanParl/ml_CanParl.npy")[1:].astype(np.float32)
+    )
+
+
+def test_yearly_data_takes_a_time_step(raw: Path, tmp_path: Path) -> None:
+    year = 365 * 86_400
+    convert(raw / "CanParl/ml_CanParl.csv", tmp_path / "data", "--format", "dyglib", "--time-step", str(year))
+    log = EventLog(tmp_path / "data")
+    assert np.array_equal(np.unique(log.read(0, len(log)).time), np.arange(14) * year)
+
+
+def test_wikipedia(raw: Path, tmp_path: Path) -> None:
+    convert(raw / "wikipedia/wikipedia.csv", tmp_path / "data")
+    assert counts(tmp_path / "data") == (157_474, 9_227, 152_757)
+
+
+def test_bitcoin_keeps_fractional_times_exactly(raw: Path, tmp_path: Path) -> None:
+    source = raw / "bitcoinotc/soc-sign-bitcoinotc.csv"
+    convert(source, tmp_path / "data", "--features", "2", "--time", "3")
+    assert counts(tmp_path / "data") == (35_592, 5_881, 35_592)
+    log = EventLog(tmp_path / "data")
+    rows = [line.split(",") for line in source.read_text().split()]
+    assert log.read(0, len(log)).time.tolist() == [float(row[3]) for row in rows]
+    assert log.edge_features is not None
+    assert log.edge_features[:, 0].tolist() == [float(row[2]) for row in rows]
+
+
+def test_mathoverflow_needs_sorting_and_says_where(raw: Path, tmp_path: Path) -> None:
+    source = raw / "sx-mathoverflow/sx-mathoverflow.txt.gz"
+    sentence = refusal("convert", source, tmp_path / "data", "--format", "snap")
+    assert "line 36,295: time 1300010980 is before 1300013166" in sentence
+    convert(source, tmp_path / "data", "--format", "snap", "--sort")
+    assert counts(tmp_path / "data") == (506_550, 24_818, 505_784)

@@ -1,0 +1,101 @@
+"""A staged folder appears whole or not at all."""
+
+import pytest
+
+from tests.event_logs import random_log
+from tpnet_dist.errors import InputError
+from tpnet_dist.events import EventLog
+from tpnet_dist.events.folder import staged_folder
+
+
+def test_a_staged_folder_appears_whole_and_leaves_nothing_beside_it(tmp_path):
+    target = tmp_path / "deep" / "data"
+    with staged_folder(target, overwrite=False) as staging:
+        (staging / "file").write_text("x")
+        assert not target.exists()
+    assert [path.name for path in target.iterdir()] == ["file"]
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_failed_staged_folder_leaves_nothing(tmp_path, error):
+    with pytest.raises(error), staged_folder(tmp_path / "data", overwrite=False) as staging:
+        (staging / "file").write_text("x")
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_overwrite_keeps_the_old_folder(tmp_path):
+    log = random_log(tmp_path / "data", 40, 5)
+    with pytest.raises(RuntimeError), staged_folder(tmp_path / "data", overwrite=True):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == [tmp_path / "data"]
+    assert len(list(log.verify())) == 2
+
+
+def test_an_existing_folder_is_refused_but_an_empty_one_is_used(tmp_path):
+    random_log(tmp_path / "data", 40, 5)
+    with (
+        pytest.raises(InputError, match=r"exists already.*--overwrite"),
+        staged_folder(tmp_path / "data", overwrite=False),
+    ):
+        pass
+    (tmp_path / "empty").mkdir()
+    with staged_folder(tmp_path / "empty", overwrite=False) as staging:
+        (staging / "file").write_text("x")
+    assert (tmp_path / "empty" / "file").read_text() == "x"
+
+
+def test_overwrite_replaces_data_folders_only(tmp_path):
+    random_log(tmp_path / "data", 40, 5)
+    with staged_folder(tmp_path / "data", overwrite=True) as staging:
+        random_log(staging, 70, 5)
+    assert len(EventLog(tmp_path / "data")) == 70
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").write_text("dear")
+    with (
+        pytest.raises(InputError, match="replaces data folders only"),
+        staged_folder(tmp_path / "home", overwrite=True),
+    ):
+        pass
+    assert (tmp_path / "home" / "letter").read_text() == "dear"
+
+
+def test_a_second_writer_is_refused_while_the_first_writes(tmp_path):
+    target = tmp_path / "data"
+    with staged_folder(target, overwrite=False) as staging:
+        (staging / "file").write_text("first")
+        with (
+            pytest.raises(InputError, match="another process is writing"),
+            staged_folder(target, overwrite=False),
+        ):
+            pass
+    assert (target / "file").read_text() == "first"
+
+
+def test_what_a_killed_run_left_is_cleared_by_the_next(tmp_path):
+    leftover = tmp_path / ".data.partial"
+    leftover.mkdir()
+    (leftover / "stale").write_text("x")
+    with staged_folder(tmp_path / "data", overwrite=False) as staging:
+        assert list(staging.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "data"]
+
+
+def test_a_replacement_killed_between_its_renames_keeps_the_old_folder(tmp_path):
+    log = random_log(tmp_path / "data", 40, 5)
+    (tmp_path / "data").rename(tmp_path / ".data.replaced")
+    with pytest.raises(InputError, match="exists already"), staged_folder(log.folder, overwrite=False):
+        pass
+    assert len(list(log.verify())) == 2
+
+
+def test_a_folder_finished_by_another_run_meanwhile_is_not_replaced(tmp_path):
+    """The check for an existing folder happens under the lock."""
+    target = tmp_path / "data"
+    late = staged_folder(target, overwrite=False)
+    with staged_folder(target, overwrite=False) as staging:
+        (staging / "file").write_text("first")
+    with pytest.raises(InputError, match="exists already"), late:
+        pass
+    assert (target / "file").read_text() == "first"

@@ -22,30 +22,47 @@ def big_csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def start_conversion(raw: Path, out: Path) -> "subprocess.Popen[bytes]":
+    """Return once the conversion is writing."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "data_prep", "convert", raw, out],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while not (out.parent / f".{out.name}.partial").exists():
+        assert process.poll() is None
+        time.sleep(0.001)
+    return process
+
+
 @pytest.fixture(scope="module")
-def whole_seconds(big_csv: Path, tmp_path_factory: pytest.TempPathFactory) -> float:
-    """How long the undisturbed conversion takes."""
+def writing_seconds(big_csv: Path, tmp_path_factory: pytest.TempPathFactory) -> float:
+    """How long an undisturbed conversion writes."""
+    process = start_conversion(big_csv, tmp_path_factory.mktemp("timed") / "data")
     started = time.monotonic()
-    convert(big_csv, tmp_path_factory.mktemp("timed") / "data")
+    assert process.wait() == 0
     return time.monotonic() - started
 
 
 @pytest.mark.parametrize("moment", range(5))
 def test_killed_conversion_is_absent_and_can_be_repeated(
-    big_csv: Path, whole_seconds: float, tmp_path: Path, moment: int
+    big_csv: Path, writing_seconds: float, tmp_path: Path, moment: int
 ) -> None:
     out = tmp_path / "data"
-    delay = random.Random(moment).uniform(0.1, 0.95) * whole_seconds
-    process = subprocess.Popen(
-        [sys.executable, "-m", "data_prep", "convert", big_csv, out],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    time.sleep(delay)
+    process = start_conversion(big_csv, out)
+    time.sleep(random.Random(moment).uniform(0, 0.6) * writing_seconds)
     process.send_signal(signal.SIGKILL)
-    if process.wait() == -signal.SIGKILL:
-        assert "no such data folder" in refusal("describe", out)
-    convert(big_csv, out, "--overwrite")
+    assert process.wait() == -signal.SIGKILL
+    assert "no such data folder" in refusal("describe", out)
+    convert(big_csv, out)
     assert describe(out, "--verify")["events"] == ROWS
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_conversion_clears_up(big_csv: Path, tmp_path: Path, stop: signal.Signals) -> None:
+    process = start_conversion(big_csv, tmp_path / "data")
+    process.send_signal(stop)
+    assert process.wait() == 128 + stop
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,151 @@
+"""How fast the neighbour index is built and asked, and what it weighs.
+
+    python -m benchmarks.neighbors [--events 1e7] [--nodes 2e5] [--skew 1] [--threads 1]
+
+One thread unless told otherwise, as lookups are planned beside a model that has the other cores. With another
+process on one of two cores, two threads took up to 136 ms for a batch that one answers in 4.
+
+Letters: B queries, each of another node before another event.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from tpnet_dist.memory.neighbors import EventChunk, NeighborIndex, SampleKey
+
+TEN_YEARS = 10 * 365 * 86_400
+CHUNK_EVENTS = 100_000
+COUNT = 20
+QUERIES = {"200 events × 3": 600, "2,000 events × 3": 6_000}
+WARM_UP, REPEATS = 5, 100
+
+
+def main() -> None:
+    options = read_options()
+    torch.set_num_threads(options.threads)
+    chunks = random_log(options.events, options.nodes, options.skew)
+    index, result = measure_build(chunks, options.nodes, options.events)
+    result["lookups"] = [
+        measure_lookups(index, kind, label) for label in QUERIES for kind in ("recent", "uniform")
+    ]
+    show(result)
+    settings = vars(options) | {"count": COUNT, "chunk_events": CHUNK_EVENTS, "max_degree": index.max_degree}
+    print(json.dumps({"benchmark": "neighbors"} | settings | result | surroundings()))
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.neighbors", description="Build and ask the neighbour index."
+    )
+    parser.add_argument("--events", type=whole, default=10_000_000)
+    parser.add_argument("--nodes", type=whole, default=200_000)
+    parser.add_argument("--skew", type=float, default=1.0, help="1: all nodes alike; 3: few have most events")
+    parser.add_argument("--threads", type=int, default=1, help="of torch, for the lookups")
+    return parser.parse_args()
+
+
+def whole(text: str) -> int:
+    return int(float(text))
+
+
+def random_log(events: int, nodes: int, skew: float) -> Callable[[], Iterator[EventChunk]]:
+    generator = np.random.default_rng(0)
+    src, dst = ((nodes * generator.random(events) ** skew).astype(np.int32) for _ in range(2))
+    times = np.sort(generator.integers(0, TEN_YEARS, events)) + 1_200_000_000
+    index = np.arange(events)
+
+    def chunks() -> Iterator[EventChunk]:
+        for start in range(0, events, CHUNK_EVENTS):
+            rows = slice(start, start + CHUNK_EVENTS)
+            yield EventChunk(src[rows], dst[rows], times[rows], index[rows])
+
+    return chunks
+
+
+def measure_build(
+    chunks: Callable[[], Iterator[EventChunk]], nodes: int, events: int
+) -> tuple[NeighborIndex, dict[str, Any]]:
+    """Once for the clock, once for the memory, since tracing costs time."""
+    start = time.perf_counter()
+    index = NeighborIndex.build(chunks, 0, nodes)
+    seconds = time.perf_counter() - start
+    del index
+    tracemalloc.start()
+    index = NeighborIndex.build(chunks, 0, nodes)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return index, {
+        "build_events_per_second": events / seconds,
+        "bytes_per_entry": index.bytes() / index.num_entries,
+        "index_bytes": index.bytes(),
+        "extra_peak_bytes": peak - index.bytes(),
+    }
+
+
+def measure_lookups(index: NeighborIndex, kind: str, label: str) -> dict[str, Any]:
+    """Fresh queries every time, so that no answer lies in a cache already."""
+    generator = torch.Generator().manual_seed(1)
+    size, key = QUERIES[label], SampleKey(seed=0, epoch=0)
+    number_B = torch.arange(size)
+    seconds = []
+    for repeat in range(WARM_UP + REPEATS):
+        node_B = torch.randint(index.stop_node, (size,), generator=generator)
+        before_B = torch.randint(index.end_event, (size,), generator=generator)
+        start = time.perf_counter()
+        if kind == "recent":
+            index.recent(node_B, before_B, count=COUNT)
+        else:
+            index.uniform(node_B, before_B, number_B, count=COUNT, key=key)
+        if repeat >= WARM_UP:
+            seconds.append(time.perf_counter() - start)
+    half, most = np.quantile(seconds, [0.5, 0.9])
+    return {
+        "kind": kind,
+        "batch": label,
+        "p50_ms": 1e3 * half,
+        "p90_ms": 1e3 * most,
+        "nodes_per_second": size / half,
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    console = Console()
+    built = Table("build, events/s", "bytes per entry", "index, MB", "extra while building, MB")
+    built.add_row(
+        f"{result['build_events_per_second']:,.0f}",
+        f"{result['bytes_per_entry']:.2f}",
+        f"{result['index_bytes'] / 1e6:,.1f}",
+        f"{result['extra_peak_bytes'] / 1e6:,.1f}",
+    )
+    asked = Table(f"lookup of {COUNT}", "batch", "P50, ms", "P90, ms", "nodes/s at P50")
+    for row in result["lookups"]:
+        speeds = (f"{row['p50_ms']:.2f}", f"{row['p90_ms']:.2f}", f"{row['nodes_per_second']:,.0f}")
+        asked.add_row(row["kind"], row["batch"], *speeds)
+    console.print(built, asked)
+
+
+def surroundings() -> dict[str, Any]:
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return {
+        "commit": commit.stdout.strip() or "unknown",
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+if __name__ == "__main__":
+    main()

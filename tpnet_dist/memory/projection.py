@@ -1,0 +1,34 @@
+"""The random features P that rows start from: a function of (seed, epoch, node), the same for any ranks."""
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+ProjectionKind = Literal["normal", "identity"]
+
+_NODES_AT_ONCE = 1024
+
+
+def fill_projection(
+    features_ND: Tensor, *, kind: ProjectionKind, first_node: int, seed: int, epoch: int
+) -> None:
+    """Write P of the nodes from `first_node` on into `features_ND`, whose width is D.
+
+    `normal`: independent N(0, 1/D), drawn by blocks of nodes from a generator keyed by (seed, epoch, block),
+    so a node's features do not depend on who owns it. `identity`: P = I, which keeps walk matrices explicit.
+    """
+    num_nodes, width = features_ND.shape
+    if kind == "identity":
+        features_ND.zero_()
+        features_ND[torch.arange(num_nodes), torch.arange(first_node, first_node + num_nodes)] = 1
+        return
+    stop_node = first_node + num_nodes
+    for block in range(first_node // _NODES_AT_ONCE, -(-stop_node // _NODES_AT_ONCE)):
+        block_start = block * _NODES_AT_ONCE
+        draw = np.random.Generator(np.random.SFC64([seed, epoch, block]))
+        values = draw.standard_normal((_NODES_AT_ONCE, width), dtype=np.float32) * np.float32(width**-0.5)
+        start, stop = max(first_node, block_start), min(stop_node, block_start + _NODES_AT_ONCE)
+        chosen = torch.from_numpy(values[start - block_start : stop - block_start])
+        features_ND[start - first_node : stop - first_node] = chosen.to(features_ND)

@@ -8,21 +8,23 @@ process on one of two cores, two threads took up to 136 ms for a batch that one 
 Letters: B queries, each of another node before another event.
 """
 
-import argparse
-import json
-import platform
-import subprocess
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
+import tyro
 from rich.console import Console
 from rich.table import Table
 
-from tpnet_dist.memory.neighbors import EventChunk, NeighborIndex, SampleKey
+from benchmarks.results_line import print_results_line
+from data_prep.flags import Count
+from tpnet_dist.memory.keyed_draws import SampleKey
+from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
+from tpnet_dist.memory.neighbors import NeighborIndex
 
 TEN_YEARS = 10 * 365 * 86_400
 CHUNK_EVENTS = 100_000
@@ -31,32 +33,33 @@ QUERIES = {"200 events × 3": 600, "2,000 events × 3": 6_000}
 WARM_UP, REPEATS = 5, 100
 
 
+@dataclass(kw_only=True)
+class Settings:
+    """How large, how uneven, how many threads."""
+
+    events: Count = 10_000_000
+    nodes: Count = 200_000
+    skew: float = 1.0
+    """1: all nodes alike; 3: few have most events."""
+    threads: int = 1
+    """Of torch, for the look-ups."""
+
+
 def main() -> None:
-    options = read_options()
-    torch.set_num_threads(options.threads)
-    chunks = random_log(options.events, options.nodes, options.skew)
-    index, result = measure_build(chunks, options.nodes, options.events)
+    settings = tyro.cli(Settings, description=__doc__)
+    torch.set_num_threads(settings.threads)
+    chunks = random_log(settings.events, settings.nodes, settings.skew)
+    index, result = measure_build(chunks, settings.nodes, settings.events)
     result["lookups"] = [
         measure_lookups(index, kind, label) for label in QUERIES for kind in ("recent", "uniform")
     ]
     show(result)
-    settings = vars(options) | {"count": COUNT, "chunk_events": CHUNK_EVENTS, "max_degree": index.max_degree}
-    print(json.dumps({"benchmark": "neighbors"} | settings | result | surroundings()))
-
-
-def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.neighbors", description="Build and ask the neighbour index."
-    )
-    parser.add_argument("--events", type=whole, default=10_000_000)
-    parser.add_argument("--nodes", type=whole, default=200_000)
-    parser.add_argument("--skew", type=float, default=1.0, help="1: all nodes alike; 3: few have most events")
-    parser.add_argument("--threads", type=int, default=1, help="of torch, for the lookups")
-    return parser.parse_args()
-
-
-def whole(text: str) -> int:
-    return int(float(text))
+    setting = asdict(settings) | {
+        "count": COUNT,
+        "chunk_events": CHUNK_EVENTS,
+        "max_degree": index.max_degree,
+    }
+    print_results_line("neighbors", setting | result)
 
 
 def random_log(events: int, nodes: int, skew: float) -> Callable[[], Iterator[EventChunk]]:
@@ -78,11 +81,11 @@ def measure_build(
 ) -> tuple[NeighborIndex, dict[str, Any]]:
     """Once for the clock, once for the memory, since tracing costs time."""
     start = time.perf_counter()
-    index = NeighborIndex.build(chunks, 0, nodes)
+    index = build_neighbor_index(chunks, 0, nodes)
     seconds = time.perf_counter() - start
     del index
     tracemalloc.start()
-    index = NeighborIndex.build(chunks, 0, nodes)
+    index = build_neighbor_index(chunks, 0, nodes)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return index, {
@@ -133,18 +136,6 @@ def show(result: dict[str, Any]) -> None:
         speeds = (f"{row['p50_ms']:.2f}", f"{row['p90_ms']:.2f}", f"{row['nodes_per_second']:,.0f}")
         asked.add_row(row["kind"], row["batch"], *speeds)
     console.print(built, asked)
-
-
-def surroundings() -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return {
-        "commit": commit.stdout.strip() or "unknown",
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
 
 
 if __name__ == "__main__":

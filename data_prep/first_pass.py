@@ -23,7 +23,7 @@ from data_prep.row_rules import Rules, raise_first_offence
 from data_prep.spill import CodedEvents, Spill
 from data_prep.times import TimeForm
 from data_prep.values import Rejected
-from tpnet_dist.events.read_ahead import read_ahead
+from tpnet_dist.read_ahead import read_ahead
 
 Codes = npt.NDArray[np.int32]
 

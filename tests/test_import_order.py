@@ -11,13 +11,14 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "tpnet_dist": set(),
     "tpnet_dist.errors": set(),
+    "tpnet_dist.read_ahead": set(),
     "tpnet_dist.config": set(),
     "tpnet_dist.run_log": set(),
-    "tpnet_dist.events": {"tpnet_dist.errors"},
+    "tpnet_dist.events": {"tpnet_dist.errors", "tpnet_dist.read_ahead"},
     "tpnet_dist.ranks": {"tpnet_dist.errors"},
-    "tpnet_dist.memory": {"tpnet_dist.errors", "tpnet_dist.ranks"},
+    "tpnet_dist.memory": {"tpnet_dist.errors", "tpnet_dist.read_ahead", "tpnet_dist.ranks"},
     "tpnet_dist.model": set(),
-    "data_prep": {"tpnet_dist.events", "tpnet_dist.errors"},
+    "data_prep": {"tpnet_dist.events", "tpnet_dist.errors", "tpnet_dist.read_ahead"},
 }
 
 

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features, map_features
 from tpnet_dist.events.manifest import FileRecord, Manifest, ShardRecord, describe_file, read_manifest
-from tpnet_dist.events.read_ahead import read_ahead
 from tpnet_dist.events.shards import (
     COLUMNS,
     EVENTS_PER_ROW_GROUP,
@@ -24,6 +23,7 @@ from tpnet_dist.events.shards import (
     Times,
     concatenate,
 )
+from tpnet_dist.read_ahead import read_ahead
 
 
 class EventLog:

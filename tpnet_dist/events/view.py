@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tpnet_dist.events.batch_plan import Batch, BatchPlan, Positions
-from tpnet_dist.events.read_ahead import read_ahead
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.shards import EVENTS_PER_ROW_GROUP, EventColumns, Times, concatenate
+from tpnet_dist.read_ahead import read_ahead
 
 NodeMask = npt.NDArray[np.bool_]
 EventMask = npt.NDArray[np.bool_]

@@ -15,13 +15,14 @@ Shape letters: U fetched nodes, R receivers, E messages, V touched nodes, L laye
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.plan import BatchEvents, OutgoingMessages, Touched, nodes_sent_by_each
+from tpnet_dist.memory.plan import BatchEvents, OutgoingMessages, Touched, check_nodes, nodes_sent_by_each
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.rows import RowTable, StoredRows
 from tpnet_dist.memory.walks import Walk
@@ -119,18 +120,21 @@ class Memory:
         )
         # progress
         self.epoch = 0
-        self._planned_until = float("-inf")
+        self._planned_until = 0.0
+        self._planned_until_at_snapshot = 0.0
         self.reset(0)
 
     def reset(self, epoch: int) -> None:
         """Forget every event; P is drawn anew for each epoch."""
         self.epoch = epoch
-        self._planned_until = float("-inf")
+        self._planned_until = 0.0
         self.table.reset(seed=self.seed, epoch=epoch)
 
     def plan(self, events: BatchEvents, needed: Tensor | None = None, *, record: bool = True) -> MemoryPlan:
         """Stage 1. `needed`: further nodes whose rows this rank's slice wants, repetitions allowed."""
         events.check(self.num_nodes, self._planned_until)
+        if needed is not None:
+            check_nodes(needed, self.num_nodes, "needed")
         account = self.exchange.account
         with account.stage("plan"):
             mine = events.slice_of(self.exchange.rank, self.exchange.num_ranks)
@@ -202,9 +206,19 @@ class Memory:
             route=ExchangeRoute(self.blocks.counts_by_owner(outgoing.nodes_R), recv_counts),
             local_V=own.nodes_V - self.first_node,
             clock_V=own.clock_V,
-            weight_V=_degree_weights(events, own, self.walk) if self.walk.keeps_degree else None,
+            weight_V=self.degree_weights(events, own),
             receiver=torch.searchsorted(own.nodes_V, senders_nodes),
         )
+
+    def degree_weights(self, events: BatchEvents, own: Touched) -> Tensor | None:
+        """Sum of the events' weights at each of this rank's touched nodes, on its new clock."""
+        if not self.walk.keeps_degree:
+            return None
+        to_E, _, time_E = events.messages()
+        mine_E = torch.isin(to_E, own.nodes_V)
+        place_E = torch.searchsorted(own.nodes_V, to_E[mine_E])
+        weight_E = self.walk.event_weight(own.clock_V[place_E] - time_E[mine_E])
+        return torch.zeros_like(own.clock_V).index_add_(0, place_E, weight_E)
 
 
 def _sum_messages(outgoing: OutgoingMessages, fetched: FetchedRows) -> Tensor:
@@ -217,7 +231,7 @@ def _sum_messages(outgoing: OutgoingMessages, fetched: FetchedRows) -> Tensor:
     sums = F.embedding_bag(
         outgoing.table_index, table, outgoing.bag_starts, mode="sum", per_sample_weights=weights
     )
-    return sums.view(len(outgoing.nodes_R), walk.hops, -1)
+    return sums.view(len(outgoing.nodes_R), walk.hops, table.shape[1])
 
 
 def _sum_by_receiver(incoming: Tensor, receiver: Tensor, num_receivers: int) -> Tensor:
@@ -225,16 +239,11 @@ def _sum_by_receiver(incoming: Tensor, receiver: Tensor, num_receivers: int) -> 
     return summed.index_add_(0, receiver, incoming)
 
 
-def _degree_weights(events: BatchEvents, own: Touched, walk: Walk) -> Tensor:
-    """Sum of the events' weights at each of this rank's touched nodes, on its new clock."""
-    to_E, _, time_E = events.messages()
-    mine_E = torch.isin(to_E, own.nodes_V)
-    place_E = torch.searchsorted(own.nodes_V, to_E[mine_E])
-    weight_E = walk.event_weight(own.clock_V[place_E] - time_E[mine_E])
-    return torch.zeros_like(own.clock_V).index_add_(0, place_E, weight_E)
-
-
 def _check_width(num_nodes: int, width: int, projection: ProjectionKind) -> None:
+    if projection not in get_args(ProjectionKind):
+        raise InputError(
+            f"projection {projection!r} is unknown; choose {' or '.join(get_args(ProjectionKind))}"
+        )
     if width < 1:
         raise InputError(f"width is {width}, but rows have at least 1 column; raise it")
     if projection == "identity" and width != num_nodes:

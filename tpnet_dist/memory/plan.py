@@ -21,24 +21,20 @@ class BatchEvents:
     src_B: Tensor
     dst_B: Tensor
     time_B: Tensor
-    """Seconds since the log's first event, float64, not decreasing."""
+    """Seconds since the log's first event: float64, at least 0, not decreasing."""
 
     def __len__(self) -> int:
         return len(self.src_B)
 
     def check(self, num_nodes: int, not_before: float) -> None:
         """Refuse what would corrupt the memory, before any collective."""
-        for name, ids_B in (("source", self.src_B), ("destination", self.dst_B)):
-            wrong = (ids_B < 0) | (ids_B >= num_nodes)
-            if wrong.any():
-                row = int(wrong.nonzero()[0])
-                raise InputError(
-                    f"event {row} of the batch: {name} id {int(ids_B[row])} is not within 0…{num_nodes - 1}; "
-                    "use the data folder the memory was made for"
-                )
-        if self.time_B.isnan().any():
-            raise InputError("a time of the batch is NaN; convert the log again, which refuses such times")
+        check_nodes(self.src_B, num_nodes, "source")
+        check_nodes(self.dst_B, num_nodes, "destination")
         before_B = torch.cat([self.time_B.new_full((1,), not_before), self.time_B[:-1]])
+        if not self.time_B.isfinite().all():
+            raise InputError(
+                "a time of the batch is NaN or infinite; convert the log again, which refuses such"
+            )
         if (self.time_B < before_B).any():
             row = int((self.time_B < before_B).nonzero()[0])
             raise InputError(
@@ -54,6 +50,17 @@ class BatchEvents:
         """To whom, from whom, when: both mirrored terms of every event."""
         to_E, from_E = torch.cat([self.src_B, self.dst_B]), torch.cat([self.dst_B, self.src_B])
         return to_E, from_E, self.time_B.repeat(2)
+
+
+def check_nodes(ids: Tensor, num_nodes: int, role: str) -> None:
+    """Refuse ids that own no row."""
+    wrong = (ids < 0) | (ids >= num_nodes)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise InputError(
+            f"event {row} of the batch: {role} id {int(ids[row])} is not within 0…{num_nodes - 1}; "
+            "use the data folder the memory was made for"
+        )
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,8 @@ class OutgoingMessages:
 
     nodes_R: Tensor
     """Receivers, sorted, so grouped by owner."""
+    count_R: Tensor
+    """How many messages each gets."""
     sender_E: Tensor
     """Positions of the senders among the fetched nodes, receiver after receiver."""
     age_E: Tensor
@@ -119,11 +128,20 @@ class OutgoingMessages:
         table_index = torch.empty_like(slot_Ek.view(-1))
         table_index[slot_Ek] = sender_E[:, None] * (hops + 1) + layer_k
         clock_E = touched.clock_of(to_E)
-        return cls(nodes_R, sender_E, clock_E - time_E, clock_E, slot_Ek, table_index, bag_starts_Rk.view(-1))
+        return cls(
+            nodes_R=nodes_R,
+            count_R=count_R,
+            sender_E=sender_E,
+            age_E=clock_E - time_E,
+            clock_E=clock_E,
+            slot_Ek=slot_Ek,
+            table_index=table_index,
+            bag_starts=bag_starts_Rk.view(-1),
+        )
 
 
 def nodes_sent_by_each(events: BatchEvents, blocks: Blocks, rank: int) -> tuple[list[int], Tensor]:
-    """For which of `rank`'s nodes every rank will send messages: counts by sender, and the nodes in that order.
+    """For which of `rank`'s nodes each rank sends messages: counts by sender, and the nodes in that order.
 
     Everybody knows every slice, so nobody needs to announce what he sends.
     """

@@ -68,12 +68,17 @@ class RowTable:
         self.clock_N.zero_()
         self.degree_N.zero_()
         self._stale_N.fill_(True)
+        self._undo = None
 
     def read(self, local_U: Tensor) -> StoredRows:
         rows_ULD = self.rows_NLD.index_select(0, local_U)
         return StoredRows(
             rows_ULD, self.clock_N[local_U], self.degree_of(local_U), self._products_of(local_U, rows_ULD)
         )
+
+    def read_layer(self, local_U: Tensor, layer: int) -> list[Tensor]:
+        """One layer with the clock and degree that reading it takes."""
+        return [self.rows_NLD[local_U, layer], self.clock_N[local_U], self.degree_of(local_U)]
 
     def degree_of(self, local_U: Tensor) -> Tensor:
         if self.walk.keeps_degree:
@@ -99,7 +104,7 @@ class RowTable:
             self.rows_NLD[local_U, layer] *= carry_UL[:, layer, None]
 
     def set_clock(self, local_U: Tensor, clock_U: Tensor, weight_U: Tensor | None) -> None:
-        """Set the clocks and, for walks that keep it, bring the degree to them and add the events' weights."""
+        """Set the clocks; where a degree is kept, bring it to them and add the events' weights."""
         if weight_U is not None:
             kept_U = self.walk.event_weight(clock_U - self.clock_N[local_U]) * self.degree_N[local_U]
             self.degree_N[local_U] = (kept_U + weight_U).to(self.degree_N.dtype)
@@ -142,6 +147,7 @@ class RowTable:
         for name, tensor in self.tensors().items():
             tensor.copy_(tensors[name])
         self._stale_N.fill_(True)
+        self._undo = None
 
     def _products_of(self, local_U: Tensor, rows_ULD: Tensor) -> Tensor:
         """A row's products change only with the row: refresh the stale ones, keep the others."""

@@ -107,6 +107,8 @@ def unpack(packed: Tensor, like: Columns) -> list[Tensor]:
     widths = [column.element_size() * column.shape[1:].numel() for column in like]
     parts = torch.split(packed, widths, dim=1)
     return [
-        part.contiguous().view(column.dtype).view(len(packed), *column.shape[1:])
+        part.clone(memory_format=torch.contiguous_format)
+        .view(column.dtype)
+        .view(len(packed), *column.shape[1:])
         for part, column in zip(parts, like, strict=True)
     ]

@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 
 from tests.shared_folder import shared_folder
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.neighbors import (
-    MAX_EVENTS,
-    EventChunk,
-    NeighborIndex,
-    Neighbors,
-    SampleKey,
-    first_event_at,
-)
+from tpnet_dist.memory.keyed_draws import SampleKey
+from tpnet_dist.memory.neighbor_build import MAX_EVENTS, EventChunk, build_neighbor_index
+from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors, first_event_at
 
 NUM_NODES = 6
 KEY = SampleKey(seed=3, epoch=1)
@@ -111,7 +106,7 @@ def all_queries(log: Log) -> tuple[list[int], list[float]]:
 @example(log=log_of([(0, 0), (0, 0), (0, 1)], np.array([1, 1, 2])), size=2, count=5)
 def test_recent_is_what_the_definition_says(log: Log, size: int, count: int) -> None:
     first = first_node_of(log)
-    index = NeighborIndex.build(log.chunks(size), first, first + NUM_NODES)
+    index = build_neighbor_index(log.chunks(size), first, first + NUM_NODES)
     nodes, times = all_queries(log)
     found = index.recent(torch.tensor(nodes), bounds(log, times), count=count)
     assert as_lists(found) == spelled_out(log, nodes, times, count)
@@ -124,14 +119,14 @@ def test_recent_is_what_the_definition_says(log: Log, size: int, count: int) -> 
 @given(log=logs(), cuts=st.lists(st.integers(0, NUM_NODES), max_size=3))
 def test_blocks_of_nodes_answer_as_one_index(log: Log, cuts: list[int]) -> None:
     first = first_node_of(log)
-    whole = NeighborIndex.build(log.chunks(9), first, first + NUM_NODES)
+    whole = build_neighbor_index(log.chunks(9), first, first + NUM_NODES)
     nodes, times = map(torch.tensor, all_queries(log))
     before, query = bounds(log, times), torch.arange(len(nodes))
     recent = whole.recent(nodes, before, count=3)
     uniform = whole.uniform(nodes, before, query, count=3, key=KEY)
     entries = 0
     for start, stop in pairwise([0, *sorted(cuts), NUM_NODES]):
-        block = NeighborIndex.build(log.chunks(7), first + start, first + stop)
+        block = build_neighbor_index(log.chunks(7), first + start, first + stop)
         own = (nodes >= first + start) & (nodes < first + stop)
         assert_rows(recent, own, block.recent(nodes[own], before[own], count=3))
         assert_rows(uniform, own, block.uniform(nodes[own], before[own], query[own], count=3, key=KEY))
@@ -148,7 +143,7 @@ def assert_rows(whole: Neighbors, own: torch.Tensor, part: Neighbors) -> None:
 @given(log=logs(), count=st.integers(1, 5))
 def test_uniform_fills_every_slot_from_the_earlier_events_in_order(log: Log, count: int) -> None:
     first = first_node_of(log)
-    index = NeighborIndex.build(log.chunks(10), first, first + NUM_NODES)
+    index = build_neighbor_index(log.chunks(10), first, first + NUM_NODES)
     nodes, times = all_queries(log)
     query = torch.arange(len(nodes))
     found = index.uniform(torch.tensor(nodes), bounds(log, times), query, count=count, key=KEY)
@@ -163,7 +158,7 @@ def test_uniform_fills_every_slot_from_the_earlier_events_in_order(log: Log, cou
 def star(leaves: int) -> NeighborIndex:
     """Node 0 meets each other node once, in turn."""
     log = log_of([(0, leaf) for leaf in range(1, leaves + 1)], np.arange(leaves))
-    return NeighborIndex.build(log.chunks(64), 0, leaves + 1)
+    return build_neighbor_index(log.chunks(64), 0, leaves + 1)
 
 
 def test_uniform_draws_each_interaction_equally_often() -> None:
@@ -198,7 +193,7 @@ def test_recent_finds_the_neighbours_of_the_published_implementation(name: str) 
         times = np.tile(golden["query_time"], 3)
         expected = [golden[f"neighbor_{key}"] for key in ("ids", "edge_ids", "times")]
         count = int(golden["num_neighbors"])
-    index = NeighborIndex.build(log.chunks(1000), 0, int(max(log.src.max(), log.dst.max())) + 1)
+    index = build_neighbor_index(log.chunks(1000), 0, int(max(log.src.max(), log.dst.max())) + 1)
     found = index.recent(torch.from_numpy(nodes), bounds(log, times), count=count)
     answers = (found.ids_padded_with(0), found.events_BM + 1, found.times_BM)
     for answer, published in zip(answers, expected, strict=True):
@@ -219,7 +214,7 @@ def test_an_entry_takes_twelve_bytes_at_most_in_any_unit_of_time(
     times = (seconds * unit).astype(np.int64) if unit >= 1 else seconds
     log = log_of(generator.integers(0, nodes, (events, 2)), times, gaps=(first_event,))
     for first in range(0, nodes, nodes // num_blocks):
-        index = NeighborIndex.build(log.chunks(10_000), first, first + nodes // num_blocks)
+        index = build_neighbor_index(log.chunks(10_000), first, first + nodes // num_blocks)
         assert index.bytes() <= 12 * index.num_entries
     asked = index.recent(torch.arange(first, nodes), bounds(log, times[-1:]).expand(nodes - first), count=20)
     assert (asked.times_BM.numpy() == times[asked.events_BM - first_event])[asked.mask_BM].all()
@@ -246,15 +241,15 @@ def test_a_node_of_another_block_is_refused(node: int) -> None:
 
 def test_a_log_with_too_many_events_is_refused() -> None:
     with pytest.raises(InputError, match=r"event 4,294,967,295: .* up to 4,294,967,295 events"):
-        NeighborIndex.build(log_of([(0, 1)], np.array([5]), gaps=(MAX_EVENTS,)).chunks(1), 0, 2)
+        build_neighbor_index(log_of([(0, 1)], np.array([5]), gaps=(MAX_EVENTS,)).chunks(1), 0, 2)
 
 
 def test_streams_that_are_out_of_order_or_change_between_passes_are_noticed() -> None:
     log = log_of([(0, 1), (1, 1)], np.array([1, 2]))
     with pytest.raises(AssertionError, match="out of order"):
-        NeighborIndex.build(log_of([(0, 1), (1, 1)], np.array([2, 1])).chunks(2), 0, 2)
+        build_neighbor_index(log_of([(0, 1), (1, 1)], np.array([2, 1])).chunks(2), 0, 2)
     passes = iter([log.chunks(2)(), log.chunks(2)(), log.chunks(1)()])
-    NeighborIndex.build(lambda: next(passes), 0, 2)
+    build_neighbor_index(lambda: next(passes), 0, 2)
     with pytest.raises(AssertionError, match="other events"):
         shrinking = iter([log.chunks(2)(), [next(log.chunks(1)())]])
-        NeighborIndex.build(lambda: next(shrinking), 0, 2)
+        build_neighbor_index(lambda: next(shrinking), 0, 2)

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from tpnet_dist.events.read_ahead import read_ahead
+from tpnet_dist.read_ahead import read_ahead
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])

@@ -1,0 +1,308 @@
+"""Any number of ranks computes what one process without ranks computes.
+
+Shape letters: N nodes, U fetched nodes, L layers, D width.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.rank_pool import RankPools
+from tests.reference.golden import row_deviation
+from tpnet_dist.errors import InputError
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.walks import Walk, WalkKind
+from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.exchange import Exchange, LocalExchange
+from tpnet_dist.ranks.world import World
+
+WALKS: tuple[WalkKind, ...] = ("decay", "count", "transition")
+DECAY = Walk("decay", hops=3, decay=1e-3)
+BFLOAT16_ROUNDING = 2.0**-8
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What to record, and in which memory."""
+
+    num_nodes: int
+    batches: list[BatchEvents]
+    needed: list[Tensor] = field(default_factory=list)
+    """Further nodes by batch; of these each rank wants every num_ranks-th."""
+    walk: Walk = DECAY
+    width: int = 7
+    dtype: torch.dtype = torch.float32
+    exchange_dtype: torch.dtype | None = None
+    plan_first: bool = False
+    """Plan every batch before the first row is fetched."""
+
+    def memory(self, exchange: Exchange) -> Memory:
+        return Memory(
+            self.num_nodes,
+            self.walk,
+            self.width,
+            seed=5,
+            exchange=exchange,
+            dtype=self.dtype,
+            exchange_dtype=self.exchange_dtype,
+        )
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What one rank saw and ended with."""
+
+    state: dict[str, Tensor]
+    nodes_of_batch: list[Tensor]
+    rows_of_batch: list[Tensor]
+    """Read at the time of the batch's last event."""
+    products_of_batch: list[Tensor]
+    account: dict[str, Any]
+
+    def tensors(self) -> list[Tensor]:
+        return [*self.state.values(), *self.nodes_of_batch, *self.rows_of_batch, *self.products_of_batch]
+
+
+def replay(exchange: Exchange, scenario: Scenario) -> Replayed:
+    memory = scenario.memory(exchange)
+    nodes, rows, products, now = [], [], [], 0.0
+    plans = ((batch, memory.plan(batch, needed)) for batch, needed in inputs_of(exchange, scenario))
+    for batch, plan in list(plans) if scenario.plan_first else plans:
+        fetched = memory.fetch(plan)
+        memory.record(plan, fetched)
+        now = float(batch.time_B[-1]) if len(batch) else now
+        time_U = torch.full(fetched.nodes_U.shape, now, dtype=torch.float64)
+        nodes.append(fetched.nodes_U)
+        rows.append(fetched.read(fetched.nodes_U, time_U))
+        products.append(fetched.stored.products_ULL)
+    account = {key: value for key, value in exchange.account.to_json().items() if key != "seconds"}
+    return Replayed(memory.state_dict(), nodes, rows, products, account)
+
+
+def inputs_of(exchange: Exchange, scenario: Scenario) -> Iterator[tuple[BatchEvents, Tensor | None]]:
+    for number, batch in enumerate(scenario.batches):
+        needed = scenario.needed[number] if scenario.needed else None
+        yield batch, None if needed is None else needed[exchange.rank :: exchange.num_ranks]
+
+
+def replay_on_rank(world: World, scenario: Scenario) -> Replayed:
+    return replay(world.new_exchange(), scenario)
+
+
+# ---- scenarios ---------------------------------------------------------------------------------------------
+
+
+def random_batches(num_nodes: int, sizes: Iterable[int], hub: int | None = None) -> list[BatchEvents]:
+    """Times with ties within and across batches, and longer gaps now and then; self-loops happen."""
+    draw, time, batches = torch.Generator().manual_seed(num_nodes), 0.0, []
+    for size in sizes:
+        ids = torch.randint(0, num_nodes, (2, size), generator=draw)
+        gaps = torch.tensor([0.0, 0.0, 1.0, 30.5, 700.0], dtype=torch.float64)
+        times = time + gaps[torch.randint(0, 5, (size,), generator=draw)].cumsum(0)
+        if hub is not None:
+            ids[torch.randint(0, 2, (size,), generator=draw), torch.arange(size)] = hub
+        batches.append(BatchEvents(ids[0], ids[1], times))
+        time = float(times[-1]) if size else time
+    return batches
+
+
+def random_needs(num_nodes: int, sizes: Iterable[int]) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    return [torch.randint(0, num_nodes, (size,), generator=draw) for size in sizes]
+
+
+SCENARIOS = {
+    "even": Scenario(24, random_batches(24, [24] * 8)),
+    "uneven-slices": Scenario(23, random_batches(23, [7, 1, 3, 10, 5, 13, 2, 9])),
+    "batches-smaller-than-the-ranks": Scenario(9, random_batches(9, [1, 0, 2, 3, 1, 0, 1])),
+    "more-ranks-than-nodes": Scenario(2, random_batches(2, [5, 1, 6, 3])),
+    "one-node": Scenario(1, random_batches(1, [5, 1, 2])),
+    "last-rank-owns-nothing": Scenario(5, random_batches(5, [6] * 4)),
+    "hub-in-every-event": Scenario(40, random_batches(40, [30] * 6, hub=13)),
+    "further-nodes": Scenario(
+        15, random_batches(15, [4, 0, 9, 2]), needed=random_needs(15, [30, 7, 0, 3]), width=4
+    ),
+    "odd-rows": Scenario(6, random_batches(6, [3, 1, 4]), walk=Walk("decay", hops=2, decay=1e-3), width=5),
+}
+
+
+def assert_same(ranks: list[Replayed], whole: Replayed, tolerance: float) -> None:
+    """State block by block, and every row that was fetched."""
+    for name, wanted in whole.state.items():
+        parts = [rank.state[name] for rank in ranks]
+        assert_close(parts[0] if name == "progress" else torch.cat(parts), wanted, tolerance)
+    for rank in ranks:
+        for batch, nodes_U in enumerate(rank.nodes_of_batch):
+            place_U = torch.searchsorted(whole.nodes_of_batch[batch], nodes_U)
+            assert torch.equal(whole.nodes_of_batch[batch][place_U], nodes_U)
+            assert_close(rank.rows_of_batch[batch], whole.rows_of_batch[batch][place_U], tolerance)
+
+
+def assert_close(found: Tensor, wanted: Tensor, tolerance: float) -> None:
+    """Each node's layer against its own largest entry."""
+    assert found.shape == wanted.shape
+    deviation = row_deviation(found.numpy(), wanted.numpy())
+    assert deviation.size == 0 or deviation.max() <= tolerance
+
+
+# ---- parity ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", WALKS)
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
+def test_ranks_compute_what_one_process_computes(
+    rank_pools: RankPools, scenario: Scenario, kind: WalkKind, num_ranks: int
+) -> None:
+    scenario = replace(scenario, walk=replace(scenario.walk, kind=kind))
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
+        scenario = replace(scenario, dtype=dtype)
+        ranks = rank_pools[num_ranks].run(replay_on_rank, scenario)
+        assert_same(ranks, replay(LocalExchange(), scenario), tolerance)
+
+
+@pytest.mark.parametrize("kind", WALKS)
+def test_one_rank_is_the_local_memory_to_the_bit(rank_pools: RankPools, kind: WalkKind) -> None:
+    scenario = replace(SCENARIOS["further-nodes"], walk=Walk(kind, hops=3, decay=1e-3))
+    [rank] = rank_pools[1].run(replay_on_rank, scenario)
+    assert_equal_to_the_bit([rank], [replay(LocalExchange(), scenario)])
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+@pytest.mark.parametrize("kind", WALKS)
+def test_runs_are_the_same_to_the_bit(rank_pools: RankPools, kind: WalkKind, num_ranks: int) -> None:
+    scenario = replace(SCENARIOS["hub-in-every-event"], walk=Walk(kind, hops=3, decay=1e-3))
+    first, second, planned_first = (
+        rank_pools[num_ranks].run(replay_on_rank, one)
+        for one in (scenario, scenario, replace(scenario, plan_first=True))
+    )
+    assert_equal_to_the_bit(first, second)
+    assert_equal_to_the_bit(first, planned_first)
+    assert [rank.account for rank in first] == [rank.account for rank in second]
+
+
+def assert_equal_to_the_bit(found: list[Replayed], wanted: list[Replayed]) -> None:
+    for one, two in zip(found, wanted, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one.tensors(), two.tensors(), strict=True))
+
+
+def test_blocks_of_four_ranks_continue_as_blocks_of_three(rank_pools: RankPools) -> None:
+    scenario = SCENARIOS["even"]
+    half = replace(scenario, batches=scenario.batches[:4])
+    blocks = [rank.state for rank in rank_pools[4].run(replay_on_rank, half)]
+    whole = {name: torch.cat([block[name] for block in blocks]) for name in ("rows", "clock", "degree")}
+    whole["progress"] = blocks[0]["progress"]
+    ended = rank_pools[3].run(continue_on_rank, replace(scenario, batches=scenario.batches[4:]), whole)
+    expected = replay(LocalExchange(), scenario).state
+    assert_close(torch.cat([state["rows"] for state in ended]), expected["rows"], 1e-5)
+    assert torch.equal(torch.cat([state["clock"] for state in ended]), expected["clock"])
+
+
+def continue_on_rank(world: World, scenario: Scenario, whole: dict[str, Tensor]) -> dict[str, Tensor]:
+    memory = scenario.memory(world.new_exchange())
+    own = slice(*Blocks(scenario.num_nodes, world.num_ranks).range_of(world.rank))
+    memory.load_state_dict(
+        {name: tensor if name == "progress" else tensor[own] for name, tensor in whole.items()}
+    )
+    for batch in scenario.batches:
+        plan = memory.plan(batch)
+        memory.record(plan, memory.fetch(plan))
+    return memory.state_dict()
+
+
+# ---- half-precision exchange -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+@pytest.mark.parametrize("kind", WALKS)
+@pytest.mark.parametrize("name", ["even", "hub-in-every-event", "further-nodes"])
+def test_bfloat16_exchange_errs_by_one_rounding_for_each_trip(
+    rank_pools: RankPools, name: str, kind: WalkKind, num_ranks: int
+) -> None:
+    """The stated error. A trip rounds to 8 bits, by at most 2^-8 of each number; nothing else is rounded.
+
+    Layer l is made of l messages, each of a row that was fetched and a sum that was sent: 2l trips. So it
+    errs by at most (1 + 2^-8)^(2l) − 1 of what the sums come to if nothing cancels, which is the memory of
+    |P|: 0.8 % for layer 1, 1.6 % for layer 2, 2.4 % for layer 3. Layer 0 is exact. Reading a fetched row adds
+    a trip.
+    """
+    exact = replace(SCENARIOS[name], walk=Walk(kind, hops=3, decay=1e-3), dtype=torch.float64)
+    rounded = replace(exact, dtype=torch.float32, exchange_dtype=torch.bfloat16)
+    ranks = rank_pools[num_ranks].run(replay_on_rank, rounded)
+    wanted_NLD = replay(LocalExchange(), exact).state["rows"]
+    found_NLD = torch.cat([rank.state["rows"] for rank in ranks]).double()
+    trips_L1 = 2.0 * torch.arange(4)[:, None]
+    bound_NLD = ((1 + BFLOAT16_ROUNDING) ** trips_L1 - 1) * rows_without_cancelling(exact)
+    assert ((found_NLD - wanted_NLD).abs() <= bound_NLD * (1 + 1e-4) + 1e-6 * wanted_NLD.abs()).all()
+    assert row_deviation(found_NLD[:, 1:].numpy(), wanted_NLD[:, 1:].numpy()).max() < 0.02
+
+
+def rows_without_cancelling(scenario: Scenario) -> Tensor:
+    memory = scenario.memory(LocalExchange())
+    memory.table.rows_NLD.abs_()
+    for batch in scenario.batches:
+        plan = memory.plan(batch)
+        memory.record(plan, memory.fetch(plan))
+    return memory.table.rows_NLD
+
+
+# ---- what it costs -----------------------------------------------------------------------------------------
+
+
+DOCSTRING_BATCH = BatchEvents(torch.tensor([0, 2]), torch.tensor([2, 3]), torch.tensor([0.0, 1.0]).double())
+
+
+@pytest.mark.parametrize(
+    ("exchange_dtype", "row", "message"), [(None, 24, 12), (torch.bfloat16, 12, 6)], ids=["fp32", "bf16"]
+)
+def test_costs_of_the_example_are_those_counted_by_hand(
+    rank_pools: RankPools, exchange_dtype: torch.dtype | None, row: int, message: int
+) -> None:
+    """Nodes 0 1 | 2 3, events (0,2) and (2,3), one hop, width 3.
+
+    Rank 0 asks rank 1 for row 2 (an id: 8 bytes) and gets it: two layers of three numbers, its clock (8), its
+    degree (4) and its 2 × 2 products (16). It sends rank 1 the message of 0 to 2: one layer of three numbers.
+    Rank 1 has all it needs. Collectives: counts, ids, rows, messages.
+    """
+    scenario = Scenario(
+        4, [DOCSTRING_BATCH], walk=Walk("count", 1, 0.0), width=3, exchange_dtype=exchange_dtype
+    )
+    both = {"rows_wanted": 2, "rows_fetched": 2, "rows_recorded": 2, "collectives": 4, "batches": 1}
+    one, two = (rank.account for rank in rank_pools[2].run(replay_on_rank, scenario))
+    assert one == {"bytes_sent": 8 + message, "bytes_received": row + 28, **both}
+    assert two == {"bytes_sent": row + 28, "bytes_received": 8 + message, **both}
+
+
+def test_repeated_nodes_are_fetched_once(rank_pools: RankPools) -> None:
+    """Rank 0 also wants 3 1 3, so rows 0 1 2 3, two of them rank 1's; rank 1 also wants 0 0, so row 0."""
+    needed = torch.tensor([3, 0, 1, 0, 3])
+    scenario = Scenario(4, [DOCSTRING_BATCH], [needed], walk=Walk("count", 1, 0.0), width=3)
+    one, two = (rank.account for rank in rank_pools[2].run(replay_on_rank, scenario))
+    assert (one["rows_wanted"], one["rows_fetched"]) == (5, 4)
+    assert (two["rows_wanted"], two["rows_fetched"]) == (4, 3)
+    assert one["bytes_sent"] == two["bytes_received"] == 2 * 8 + 52 + 12
+    assert two["bytes_sent"] == one["bytes_received"] == 8 + 2 * 52
+
+
+# ---- bad input ---------------------------------------------------------------------------------------------
+
+
+def refusal_on_rank(world: World, batch: BatchEvents) -> tuple[str, int]:
+    memory = Memory(4, Walk("decay", 2, 0.0), 3, exchange=world.new_exchange())
+    with pytest.raises(InputError) as refused:
+        memory.plan(batch)
+    return str(refused.value), memory.exchange.account.collectives
+
+
+def test_every_rank_refuses_a_bad_batch_before_any_collective(rank_pools: RankPools) -> None:
+    batch = BatchEvents(torch.tensor([0, 1]), torch.tensor([1, 4]), torch.zeros(2).double())
+    answers = rank_pools[2].run(refusal_on_rank, batch)
+    assert answers[0] == answers[1]
+    sentence, collectives = answers[0]
+    assert "event 1 of the batch: destination id 4 is not within 0…3" in sentence
+    assert collectives == 0

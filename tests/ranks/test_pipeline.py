@@ -1,0 +1,94 @@
+"""However deep the pipeline runs ahead, not one bit of what it yields changes."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.rank_pool import RankPools
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
+from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.walks import Walk
+from tpnet_dist.ranks.exchange import Exchange
+from tpnet_dist.ranks.world import World
+
+NUM_NODES, NUM_BATCHES, BATCH = 30, 12, 7
+
+
+def requests() -> Iterator[MemoryRequest[int]]:
+    """Batches, every third one the last piece of a group, the piece before it only looked at."""
+    generator = torch.Generator().manual_seed(0)
+    time, waiting = 0.0, []
+    for number in range(NUM_BATCHES):
+        src, dst, needed = (torch.randint(0, NUM_NODES, (BATCH,), generator=generator) for _ in range(3))
+        events = BatchEvents(src, dst, torch.full((BATCH,), time, dtype=torch.float64))
+        waiting.append(events)
+        if number % 3 == 1:
+            yield MemoryRequest(events, needed, number, record=False)
+            continue
+        group = tuple(waiting) if len(waiting) > 1 else ()
+        yield MemoryRequest(events, needed, number, group=group)
+        waiting, time = [], time + 40.0
+
+
+def everything_fetched(exchange: Exchange | None, prefetch: int) -> list[tuple[int, Tensor, Tensor]]:
+    torch.set_num_threads(1)
+    memory = Memory(NUM_NODES, Walk("decay", 3, 1e-3), 16, exchange=exchange)
+    found = [
+        (number, fetched.nodes_U, fetched.read(fetched.nodes_U, fetched.stored.clock_U + 1000))
+        for number, fetched in fetch_ahead(memory, requests(), prefetch=prefetch)
+    ]
+    return [*found, (-1, torch.empty(0), memory.table.rows_NLD.clone())]
+
+
+def on_rank(world: World, prefetch: int) -> list[tuple[int, Tensor, Tensor]]:
+    return everything_fetched(world.new_exchange(), prefetch)
+
+
+def assert_identical(one: list[tuple[int, Tensor, Tensor]], other: list[tuple[int, Tensor, Tensor]]) -> None:
+    assert [number for number, _, _ in one] == [number for number, _, _ in other]
+    for (_, nodes, rows), (_, other_nodes, other_rows) in zip(one, other, strict=True):
+        assert torch.equal(nodes, other_nodes)
+        assert torch.equal(rows, other_rows)
+
+
+@pytest.mark.parametrize("prefetch", [1, 4])
+def test_depth_changes_no_bit(prefetch: int) -> None:
+    shallow = everything_fetched(None, 0)
+    assert len(shallow) == NUM_BATCHES + 1
+    assert_identical(shallow, everything_fetched(None, prefetch))
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+def test_depth_changes_no_bit_on_many_ranks(rank_pools: RankPools, num_ranks: int) -> None:
+    shallow = rank_pools[num_ranks].run(on_rank, 0)
+    for prefetch in (1, 4):
+        for one, other in zip(shallow, rank_pools[num_ranks].run(on_rank, prefetch), strict=True):
+            assert_identical(one, other)
+
+
+def test_an_error_ahead_reaches_the_consumer_after_the_batches_before_it() -> None:
+    def failing() -> Iterator[MemoryRequest[int]]:
+        for request in requests():
+            if request.note == 5:
+                raise OSError("shard gone")
+            yield request
+
+    memory = Memory(NUM_NODES, Walk("decay", 3, 1e-3), 16)
+    seen = []
+    with pytest.raises(OSError, match="shard gone"):
+        for number, _ in fetch_ahead(memory, failing(), prefetch=3):
+            seen.append(number)
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_leaving_early_ends_the_thread() -> None:
+    threads = threading.active_count()
+    memory = Memory(NUM_NODES, Walk("decay", 3, 1e-3), 16)
+    ahead = fetch_ahead(memory, requests(), prefetch=2)
+    next(ahead)
+    ahead.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == threads

@@ -1,0 +1,68 @@
+"""Neighbour look-ups spread over ranks give what one index of all nodes gives."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from tests.rank_pool import RankPools
+from tpnet_dist.memory.keyed_draws import SampleKey
+from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
+from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
+from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
+from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.ranks.world import World
+
+NUM_NODES, NUM_EVENTS, COUNT = 11, 300, 5
+KEY = SampleKey(seed=3, epoch=1)
+
+
+def index_of(first: int, stop: int) -> NeighborIndex:
+    def chunks() -> Iterator[EventChunk]:
+        draw = np.random.default_rng(0)
+        src, dst = draw.integers(0, NUM_NODES - 1, (2, NUM_EVENTS), dtype=np.int32)
+        yield EventChunk(src, dst, np.sort(draw.integers(0, 90, NUM_EVENTS)), np.arange(NUM_EVENTS))
+
+    return build_neighbor_index(chunks, first, stop)
+
+
+def queries(rank: int, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Each rank asks something else; the last node has no history."""
+    generator = torch.Generator().manual_seed(rank)
+    node = torch.randint(0, NUM_NODES, (count,), generator=generator)
+    before = torch.randint(0, NUM_EVENTS + 1, (count,), generator=generator)
+    return node, before, torch.arange(count) + 1000 * rank
+
+
+def ask(world: World, count: int) -> tuple[Neighbors, Neighbors]:
+    index = index_of(*Blocks(NUM_NODES, world.num_ranks).range_of(world.rank))
+    neighbors = ShardedNeighbors(index, NUM_NODES, world.new_exchange())
+    node, before, query = queries(world.rank, count if world.rank != 1 else 0)
+    return (
+        neighbors.recent(node, before, count=COUNT),
+        neighbors.uniform(node, before, query, count=COUNT, key=KEY),
+    )
+
+
+def assert_equal(found: Neighbors, wanted: Neighbors) -> None:
+    for name in ("ids_BM", "events_BM", "times_BM", "mask_BM"):
+        assert torch.equal(getattr(found, name), getattr(wanted, name)), name
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+def test_ranks_answer_what_one_index_answers(rank_pools: RankPools, num_ranks: int) -> None:
+    """Rank 1 asks nothing and still takes part."""
+    whole = index_of(0, NUM_NODES)
+    for rank, (recent, uniform) in enumerate(rank_pools[num_ranks].run(ask, 40)):
+        node, before, query = queries(rank, 40 if rank != 1 else 0)
+        assert_equal(recent, whole.recent(node, before, count=COUNT))
+        assert_equal(uniform, whole.uniform(node, before, query, count=COUNT, key=KEY))
+
+
+def test_one_process_needs_no_group() -> None:
+    whole = index_of(0, NUM_NODES)
+    node, before, _ = queries(0, 40)
+    found = ShardedNeighbors(whole, NUM_NODES, LocalExchange()).recent(node, before, count=COUNT)
+    assert_equal(found, whole.recent(node, before, count=COUNT))

@@ -1,0 +1,70 @@
+"""Fetch and record run ahead of whoever consumes the fetched rows.
+
+H has no learned parameter, so nothing the consumer does changes what comes next: however deep the pipeline,
+every bit of the result is the same.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from tpnet_dist.memory.groups import record_group
+from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.read_ahead import read_ahead
+
+Note = TypeVar("Note")
+
+
+@dataclass(frozen=True)
+class MemoryRequest(Generic[Note]):
+    """What one timestamp batch wants of the memory."""
+
+    events: BatchEvents
+    needed: Tensor | None
+    """Further nodes whose rows this rank's slice wants: negatives, neighbours."""
+    note: Note
+    """Whatever the consumer wants back beside the rows."""
+    record: bool = True
+    """Whether these events are recorded once their rows are fetched."""
+    group: tuple[BatchEvents, ...] = field(default=())
+    """Recorded instead, all at once: the pieces of a group of equal times larger than a batch."""
+
+
+def fetch_ahead(
+    memory: Memory, requests: Iterable[MemoryRequest[Note]], *, prefetch: int
+) -> Iterator[tuple[Note, FetchedRows]]:
+    """Yield each request's rows in order, up to `prefetch` batches ahead of the consumer.
+
+    `requests` is consumed in the background thread too: planning negatives and neighbours runs ahead as well.
+    """
+    stream = torch.cuda.Stream(memory.device) if memory.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+    for note, fetched, ready in read_ahead(_fetch_each(memory, requests, stream), prefetch):
+        if ready is not None:
+            ready.wait()
+            for column in fetched.stored.columns():
+                column.record_stream(torch.cuda.current_stream())
+        yield note, fetched
+
+
+def _fetch_each(
+    memory: Memory, requests: Iterable[MemoryRequest[Note]], stream: torch.cuda.Stream | None
+) -> Iterator[tuple[Note, FetchedRows, torch.cuda.Event | None]]:
+    for request in requests:
+        with _on(stream):
+            plan = memory.plan(request.events, request.needed, record=request.record and not request.group)
+            fetched = memory.fetch(plan)
+            # later batches overwrite rows in the table, never the fetched copies
+            ready = stream.record_event() if stream is not None else None
+            memory.record(plan, fetched)
+            if request.group:
+                record_group(memory, request.group)
+        yield request.note, fetched, ready
+
+
+def _on(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
+    return nullcontext() if stream is None else torch.cuda.stream(stream)

@@ -1,0 +1,77 @@
+"""Who this process is among the ranks. Nobody else reads the environment or starts process groups."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.exchange import RankExchange
+
+DEFAULT_TIMEOUT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class World:
+    """This rank, how many there are, and the device it computes on."""
+
+    rank: int
+    num_ranks: int
+    rank_of_node: int
+    ranks_per_node: int
+    device: torch.device
+    timeout: timedelta
+
+    def new_exchange(self) -> RankExchange:
+        """An exchange on a process group of its own: its collectives never mix with the gradients'."""
+        group = dist.new_group(timeout=self.timeout)
+        assert isinstance(group, dist.ProcessGroup)
+        return RankExchange(group, self.device)
+
+    def require_agreement(self, facts: Mapping[str, Any]) -> None:
+        """Refuse to start where ranks see different data or settings, naming the rank and the key."""
+        everybody: list[Mapping[str, Any]] = [{}] * self.num_ranks
+        dist.all_gather_object(everybody, dict(facts))
+        first = everybody[0]
+        for rank, theirs in enumerate(everybody):
+            for key in sorted({*first, *theirs}):
+                if theirs.get(key) != first.get(key):
+                    raise InputError(
+                        f"rank {rank} has {key} = {theirs.get(key)!r} where rank 0 has {first.get(key)!r}; "
+                        "start all ranks with the same data folder and settings"
+                    )
+
+
+@contextmanager
+def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
+    """Join the ranks torchrun started; a plain `python` is a world of one."""
+    rank_of_node = int(os.environ.get("LOCAL_RANK", "0"))
+    has_gpu = torch.cuda.is_available()
+    device = torch.device("cuda", rank_of_node) if has_gpu else torch.device("cpu")
+    if has_gpu:
+        torch.cuda.set_device(device)
+    alone = "RANK" not in os.environ
+    dist.init_process_group(
+        backend="nccl" if has_gpu else "gloo",
+        timeout=timeout,
+        # a world of one needs no address: a store in this process serves
+        store=dist.HashStore() if alone else None,  # type: ignore[attr-defined]
+        rank=0 if alone else -1,
+        world_size=1 if alone else -1,
+    )
+    try:
+        yield World(
+            rank=dist.get_rank(),
+            num_ranks=dist.get_world_size(),
+            rank_of_node=rank_of_node,
+            ranks_per_node=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+            device=device,
+            timeout=timeout,
+        )
+    finally:
+        dist.destroy_process_group()

@@ -21,6 +21,8 @@ from tpnet_dist.events.manifest import FeatureRecord, Manifest
 from tpnet_dist.events.shards import EventColumns
 from tpnet_dist.events.writer import EventLogWriter
 
+MAX_NODES = 2**31 - 1
+
 
 def convert(job: Conversion, out_dir: Path, *, overwrite: bool, display: ProgressDisplay) -> Manifest:
     """Make `out_dir` from the inputs; it appears complete or not at all."""
@@ -30,15 +32,16 @@ def convert(job: Conversion, out_dir: Path, *, overwrite: bool, display: Progres
         first = FirstPass(job, tables, staging)
         first.read(tables, display.stage("reading", sum(path.stat().st_size for path in job.inputs)))
         nodes = _deal_nodes(first)
+        node_features = _node_features(job, nodes, staging)
         writer = _write_events(job, first, nodes, staging, display.stage("writing", first.events))
-        (staging / "spill").rmdir()
+        first.spill.remove()
         return writer.finish(
             nodes.table,
             source=job.source,
             has_labels=tables[0].label is not None,
             bipartite=job.bipartite,
             edge_features=first.features.finish() if first.features else None,
-            node_features=_node_features(job, nodes, staging),
+            node_features=node_features,
         )
 
 
@@ -54,6 +57,10 @@ class _Nodes:
 def _deal_nodes(first: FirstPass) -> _Nodes:
     maps = [first.sources] if first.sources is first.destinations else [first.sources, first.destinations]
     degree = np.concatenate([ids.degree for ids in maps])
+    if len(degree) > MAX_NODES:
+        raise InputError(
+            f"{len(degree):,} nodes, but at most {MAX_NODES:,} can be held; use a part of the log"
+        )
     dense = deal_dense_ids(degree).astype(np.int32)
     code_of = np.empty_like(dense)
     code_of[dense] = np.arange(len(dense), dtype=np.int32)
@@ -92,9 +99,7 @@ def _write_events(
 def _node_features(job: Conversion, nodes: _Nodes, staging: Path) -> FeatureRecord | None:
     if job.node_matrix is None or (matrix := load_matrix(job.node_matrix)) is None:
         return None
-    return write_node_features(
-        staging, job.node_matrix, matrix, nodes.table.column("raw_id").combine_chunks()
-    )
+    return write_node_features(staging, matrix, nodes.table.column("raw_id").combine_chunks())
 
 
 def _check_alike(tables: list[Table]) -> None:
@@ -106,8 +111,8 @@ def _check_alike(tables: list[Table]) -> None:
                 f"{table.path}: {len(table.features)} feature columns where {first.path} has "
                 f"{len(first.features)}; give files with the same columns"
             )
-        if (table.label is None) != (first.label is None):
+        if table.has_names and first.has_names and table.feature_names != first.feature_names:
             raise InputError(
-                f"{table.path}: only one of this file and {first.path} has a label column; "
-                "give files with the same columns"
+                f"{table.path}: feature columns {table.feature_names} where {first.path} has "
+                f"{first.feature_names}; name them in one order with --features"
             )

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from tyro.conf import Positional
 
@@ -39,13 +40,13 @@ class Convert:
     time: str | None = None
     """Time column."""
     label: str | None = None
-    """Label column; absent labels are stored as 0."""
+    """Label column, if wanted; without it labels are stored as 0."""
     features: str | None = None
     """Edge feature columns, comma separated; "4:" means all columns from position 4 on."""
     delimiter: str | None = None
     """Field separator, one character or "tab"; by default found from the first lines."""
-    header: bool | None = None
-    """Whether the first line names the columns; by default found from the first line."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first line names the columns; auto looks at it."""
     time_unit: TimeUnit = "s"
     """What the times count, or iso for dates such as 2024-01-31T12:00:00Z (no zone means UTC)."""
     time_step: float | None = None
@@ -79,10 +80,13 @@ class Convert:
             if len(inputs) > 1:
                 raise InputError(f"{len(inputs)} inputs: --format {self.format} takes one ml_NAME.csv")
             edge_matrix, node_matrix = find_companions(inputs[0])
+        if edge_matrix is not None and self.features is not None:
+            raise InputError(f"--features {self.features}: {edge_matrix} has features already; use one")
         if self.shard_events < 1:
             raise InputError(f"--shard-events {self.shard_events}: a shard holds at least 1 event")
         if self.time_step is not None and not 0 < self.time_step < float("inf"):
             raise InputError(f"--time-step {self.time_step}: must be a positive number of seconds")
+        _refuse_input_in_output(inputs, self.paths[-1])
         return Conversion(
             inputs=tuple(inputs),
             layout=self._layout(preset.layout, has_matrix=edge_matrix is not None),
@@ -105,7 +109,7 @@ class Convert:
             "label": self.label,
             "features": None if self.features is None else tuple(self.features.split(",")),
             "delimiter": _delimiter(self.delimiter),
-            "header": self.header,
+            "header": {"auto": None, "yes": True, "no": False}[self.header],
         }
         layout = replace(preset, **{key: value for key, value in said.items() if value is not None})  # type: ignore[arg-type]
         return layout if has_matrix else replace(layout, feature_row=None)
@@ -113,6 +117,12 @@ class Convert:
 
 def _delimiter(said: str | None) -> str | None:
     said = {"tab": "\t", "\\t": "\t"}.get(said or "", said)
-    if said is not None and len(said) != 1:
-        raise InputError(f"--delimiter {said!r}: must be one character, or the word tab")
+    if said is not None and not (len(said) == 1 and said.isascii()):
+        raise InputError(f"--delimiter {said!r}: must be one ASCII character, or the word tab")
     return said
+
+
+def _refuse_input_in_output(inputs: list[Path], out_dir: Path) -> None:
+    for path in inputs:
+        if path.resolve().is_relative_to(out_dir.resolve()):
+            raise InputError(f"{path}: lies in the output folder {out_dir}; choose another output folder")

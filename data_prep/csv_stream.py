@@ -1,6 +1,6 @@
 """The fast path through a text file: Arrow's CSV reader, chunk by chunk, in bounded memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.csv
 
 from data_prep.layout import Table
 from data_prep.raw_files import RawFile, unreadable
-from data_prep.values import Rejected, TimeUnit, parse_feature_rows, parse_times
+from data_prep.values import Rejected, TimeUnit, finite, parse_feature_rows, parse_times
 from tpnet_dist.events.shards import Times
 
 _BLOCK_BYTES = 16 << 20
@@ -21,6 +21,8 @@ class Chunk:
     """Consecutive rows of one file; ids still as written."""
 
     first_row: int
+    bytes_read: int
+    """How much of the file has been read, on disk."""
     src: pa.Array
     dst: pa.Array
     time: Times
@@ -39,15 +41,14 @@ class ChunkRejected(Exception):
         self.first_row = first_row
 
 
-def stream_chunks(table: Table, unit: TimeUnit, on_bytes: Callable[[int], None]) -> Iterator[Chunk]:
-    """Parse the file; `on_bytes` hears how much of it has been read."""
+def stream_chunks(table: Table, unit: TimeUnit) -> Iterator[Chunk]:
+    """Parse the file in order."""
     first_row = 0
     with RawFile(table.path) as raw:
         try:
             for batch in _open(raw, table):
-                yield _parse(batch, table, unit, first_row)
+                yield _parse(batch, table, unit, first_row, raw.bytes_read)
                 first_row += batch.num_rows
-                on_bytes(raw.bytes_read)
         except (pa.ArrowInvalid, Rejected):
             raise ChunkRejected(first_row) from None
         except OSError as error:
@@ -70,24 +71,21 @@ def _open(raw: RawFile, table: Table) -> "pyarrow.csv.CSVStreamingReader":
     )
 
 
-def _parse(batch: pa.RecordBatch, table: Table, unit: TimeUnit, first_row: int) -> Chunk:
+def _parse(batch: pa.RecordBatch, table: Table, unit: TimeUnit, first_row: int, bytes_read: int) -> Chunk:
     def column(position: int) -> pa.Array:
         return batch.column(str(position))
 
     return Chunk(
         first_row=first_row,
+        bytes_read=bytes_read,
         src=column(table.src),
         dst=column(table.dst),
         time=parse_times(column(table.time), unit),
-        label=None if table.label is None else _finite(column(table.label).to_numpy()),
-        features=_finite(np.column_stack([column(position).to_numpy() for position in table.features]))
+        label=None if table.label is None else finite(column(table.label).to_numpy()),
+        features=finite(np.column_stack([column(position).to_numpy() for position in table.features]))
         if table.features
         else None,
-        feature_row=None if table.feature_row is None else parse_feature_rows(column(table.feature_row)),
+        feature_row=None
+        if table.feature_row is None
+        else parse_feature_rows(column(table.feature_row), below=None),
     )
-
-
-def _finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    if not np.isfinite(values).all():
-        raise Rejected
-    return values

@@ -13,7 +13,7 @@ from data_prep.measure import LogSummary, ShardSummary, TimeHistogram
 
 MAX_SHARD_ROWS = 8
 LARGE_TIME_GROUP = 200
-"""The default timestamp batch: a larger group of equal times is always cut by `data.batching=events`."""
+"""The default timestamp batch: a larger group of equal times is always cut by batching by events."""
 
 _CHART_COLUMNS = 48
 _CHART_ROWS = 5
@@ -34,7 +34,7 @@ def print_summary(summary: LogSummary, console: Console) -> None:
     console.print(_chart(summary, _ASCII_LEVELS if plain else _LEVELS))
     if summary.largest_equal_time_group > LARGE_TIME_GROUP:
         group = f"largest group of equal times {summary.largest_equal_time_group:,} events"
-        console.print("", Text(f"{group}: consider data.batching=timestamps", style="yellow"), sep="\n")
+        console.print("", Text(f"{group}: consider batching by timestamps", style="yellow"), sep="\n")
 
 
 def _overview(summary: LogSummary) -> Table:

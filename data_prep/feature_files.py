@@ -17,6 +17,52 @@ Rows = npt.NDArray[np.int64]
 _ROWS_AT_ONCE = 1 << 16
 
 
+class Matrix:
+    """A `.npy` matrix of numbers, read by rows as float32.
+
+    Mapped anew for every read: pages of a map that stays open count as this process's memory for good.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        shape = self._map().shape
+        self.num_rows, self.width = int(shape[0]), int(shape[1])
+
+    def rows(self, which: Rows | slice) -> Features:
+        with np.errstate(over="ignore"):
+            return self._map()[which].astype(np.float32)
+
+    def check_finite(self) -> bool:
+        """Refuse values that float32 cannot hold; say whether any is not zero."""
+        has_values = False
+        for first in range(0, self.num_rows, _ROWS_AT_ONCE):
+            block = self.rows(slice(first, first + _ROWS_AT_ONCE))
+            has_values |= bool(block.any())
+            if not (finite := np.isfinite(block).all(axis=1)).all():
+                row = first + int(np.argmin(finite))
+                raise InputError(f"{self.path} row {row:,}: a feature is not finite in float32; correct it")
+        return has_values
+
+    def _map(self) -> npt.NDArray[np.float64]:
+        try:
+            matrix: npt.NDArray[np.float64] = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise InputError(f"{self.path}: not a readable .npy matrix ({error}); fetch it again") from error
+        matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
+            raise InputError(
+                f"{self.path}: {matrix.dtype} of shape {matrix.shape}, but features are a matrix of numbers; "
+                "give such a file or move it away"
+            )
+        return matrix
+
+
+def load_matrix(path: Path) -> Matrix | None:
+    """`None` if all is zero, which is how DyGLib writes "no features"."""
+    matrix = Matrix(path)
+    return matrix if matrix.check_finite() else None
+
+
 class EdgeFeatures(Protocol):
     """First pass: `take` a chunk's features, saying in which row each event's lie. Second: `place` them."""
 
@@ -26,104 +72,68 @@ class EdgeFeatures(Protocol):
 
 
 class ColumnFeatures:
-    """Features as columns of the CSV whose order of events is final: written once, while reading."""
+    """Features as columns of the CSV. Kept aside if sorting will change their order, else final at once."""
 
-    def __init__(self, staging: Path, width: int) -> None:
-        self._writer = FeatureWriter(staging / EDGE_FEATURES_NAME, width)
-
-    def take(self, chunk: Chunk) -> Rows:
-        assert chunk.features is not None
-        first = self._writer.rows
-        self._writer.append(chunk.features)
-        return np.arange(first, self._writer.rows)
-
-    def place(self, rows: Rows) -> None:
-        """Already in place."""
-
-    def finish(self) -> FeatureRecord:
-        self._writer.close()
-        return self._writer.record()
-
-
-class SortedColumnFeatures:
-    """Features as columns of a CSV that is being sorted: kept aside, then gathered in the final order."""
-
-    def __init__(self, staging: Path, width: int) -> None:
-        self._aside = FeatureWriter(staging / "unsorted_features.npy", width)
-        self._writer = FeatureWriter(staging / EDGE_FEATURES_NAME, width)
-        self._matrix: Features | None = None
+    def __init__(self, staging: Path, width: int, *, will_be_sorted: bool) -> None:
+        final = staging / EDGE_FEATURES_NAME
+        self._taken = FeatureWriter(staging / "unsorted_features.npy" if will_be_sorted else final, width)
+        self._placed = FeatureWriter(final, width) if will_be_sorted else None
+        self._unsorted: Matrix | None = None
 
     def take(self, chunk: Chunk) -> Rows:
         assert chunk.features is not None
-        first = self._aside.rows
-        self._aside.append(chunk.features)
-        return np.arange(first, self._aside.rows)
+        first = self._taken.rows
+        self._taken.append(chunk.features)
+        return np.arange(first, self._taken.rows)
 
     def place(self, rows: Rows) -> None:
-        if self._matrix is None:
-            self._aside.close()
-            self._matrix = np.load(self._aside.path, mmap_mode="r")
-        self._writer.append(self._matrix[rows])
+        if self._placed is None:
+            return
+        if self._unsorted is None:
+            self._taken.close()
+            self._unsorted = Matrix(self._taken.path)
+        self._placed.append(self._unsorted.rows(rows))
 
     def finish(self) -> FeatureRecord:
-        self._aside.path.unlink()
-        self._writer.close()
-        return self._writer.record()
+        writer = self._placed or self._taken
+        writer.close()
+        if self._unsorted is not None:
+            self._unsorted.path.unlink()
+        return writer.record()
 
 
 class MatrixFeatures:
     """Features in a `.npy` matrix beside the CSV; a column of the CSV says which row is whose."""
 
-    def __init__(self, staging: Path, matrix: Features) -> None:
+    def __init__(self, staging: Path, matrix: Matrix) -> None:
         self._matrix = matrix
-        self._writer = FeatureWriter(staging / EDGE_FEATURES_NAME, matrix.shape[1])
+        self._writer = FeatureWriter(staging / EDGE_FEATURES_NAME, matrix.width)
 
     def take(self, chunk: Chunk) -> Rows:
         assert chunk.feature_row is not None
         return chunk.feature_row
 
     def place(self, rows: Rows) -> None:
-        self._writer.append(self._matrix[rows].astype(np.float32, copy=False))
+        self._writer.append(self._matrix.rows(rows))
 
     def finish(self) -> FeatureRecord:
         self._writer.close()
         return self._writer.record()
 
 
-def load_matrix(path: Path) -> Features | None:
-    """Map a feature matrix; `None` if it is all zero, which is how DyGLib writes "no features"."""
-    try:
-        matrix: Features = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{path}: not a readable .npy matrix ({error}); fetch it again") from error
-    if matrix.ndim == 1:
-        matrix = matrix[:, None]
-    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
-        raise InputError(
-            f"{path}: {matrix.dtype} of shape {matrix.shape}, but features are a matrix of numbers"
-        )
-    has_values = False
-    for first in range(0, len(matrix), _ROWS_AT_ONCE):
-        block = matrix[first : first + _ROWS_AT_ONCE]
-        has_values |= bool(block.any())
-        if not (finite := np.isfinite(block).all(axis=1)).all():
-            row = first + int(np.argmin(finite))
-            raise InputError(f"{path} row {row:,}: a feature is not finite; correct the matrix")
-    return matrix if has_values else None
-
-
-def write_node_features(staging: Path, path: Path, matrix: Features, raw_ids: pa.Array) -> FeatureRecord:
+def write_node_features(staging: Path, matrix: Matrix, raw_ids: pa.Array) -> FeatureRecord:
     """Reorder a matrix whose row is the raw id, as in DyGLib, to dense ids."""
     if raw_ids.type != pa.int64():
         raise InputError(
-            f"{path}: node features are found by integer id, but the ids are text; leave the file out"
+            f"{matrix.path}: node features are found by integer id, but the ids are text; move the file away"
         )
     ids = raw_ids.to_numpy()
-    if len(ids) and not 0 <= ids.min() <= ids.max() < len(matrix):
+    if ids.min() < 0 or ids.max() + 1 != matrix.num_rows:
         raise InputError(
-            f"{path}: {len(matrix):,} rows, but ids are {ids.min()} to {ids.max()}; use the file that fits"
+            f"{matrix.path}: {matrix.num_rows:,} rows, but ids are {ids.min()} to {ids.max()}; "
+            "use the file that fits"
         )
-    with FeatureWriter(staging / NODE_FEATURES_NAME, matrix.shape[1]) as writer:
+    with FeatureWriter(staging / NODE_FEATURES_NAME, matrix.width) as writer:
         for first in range(0, len(ids), _ROWS_AT_ONCE):
-            writer.append(matrix[ids[first : first + _ROWS_AT_ONCE]].astype(np.float32, copy=False))
+            writer.append(matrix.rows(ids[first : first + _ROWS_AT_ONCE]))
     return writer.record()

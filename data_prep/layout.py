@@ -3,18 +3,15 @@
 import csv
 import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from data_prep.columns import ALIASES, ColumnFinder
 from data_prep.raw_files import first_lines
 from tpnet_dist.errors import InputError
 
-ALIASES = {
-    "src": ("src", "source", "u", "from", "user_id", "user", "sender"),
-    "dst": ("dst", "destination", "target", "i", "v", "to", "item_id", "item", "recipient"),
-    "time": ("time", "timestamp", "ts", "t", "unixtime", "date", "datetime", "day"),
-    "label": ("label", "state_label"),
-}
 _DELIMITERS = ",\t;| "
+_SEVERAL_BLANKS = re.compile(r"[ \t]{2,}")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -47,6 +44,7 @@ class Table:
     lines_before_rows: int
     names: tuple[str, ...]
     """One name per column; positions as text where the file names none."""
+    has_names: bool
     src: int
     dst: int
     time: int
@@ -56,106 +54,105 @@ class Table:
 
     @property
     def used(self) -> list[int]:
-        """Positions to parse, in a fixed order, each once."""
+        """Positions to parse, in a fixed order."""
         wanted = [self.src, self.dst, self.time, self.label, self.feature_row, *self.features]
-        return list(dict.fromkeys(position for position in wanted if position is not None))
+        return [position for position in wanted if position is not None]
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [self.names[position] for position in self.features]
 
 
 def inspect(path: Path, layout: Layout) -> Table:
     """Look at the first lines and decide how to parse the whole file."""
-    lines = first_lines(path, 100)
-    preamble = _preamble_length(lines, layout.comment)
-    lines = lines[preamble:]
-    if not any(line.strip() for line in lines):
+    lines = first_lines(path, comment=layout.comment)
+    before = _lines_to_skip(lines, layout.comment)
+    lines = lines[before:]
+    if not lines:
         raise InputError(f"{path}: the file is empty; give a file with at least one event")
-    delimiter = layout.delimiter or _guess_delimiter(lines)
-    rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+    delimiter = layout.delimiter or _guess_delimiter(path, lines)
+    rows = _first_rows(path, lines, delimiter)
     has_header = _looks_like_header(rows[0]) if layout.header is None else layout.header
     if has_header and len(rows) == 1:
         raise InputError(f"{path}: only a header line, no events; give a file with at least one event")
-    named = has_header and layout.names_its_columns
-    width = len(rows[0]) if named else len(rows[1 if has_header else 0])
-    names = [name.strip() for name in rows[0]] if named else [str(position) for position in range(width)]
-    leading_blank = next(number for number, line in enumerate(lines) if line.strip())
-    find = _ColumnFinder(path, names, named)
-    return Table(
+    has_names = has_header and layout.names_its_columns
+    names = [name.strip() for name in rows[0]] if has_names else _positions(rows[has_header])
+    find = ColumnFinder(path, names, has_names)
+    table = Table(
         path=path,
         delimiter=delimiter,
-        lines_before_rows=preamble + leading_blank + has_header,
+        lines_before_rows=before + has_header,
         names=tuple(names),
+        has_names=has_names,
         src=find.required("src", layout.src, default=0),
         dst=find.required("dst", layout.dst, default=1),
         time=find.required("time", layout.time, default=2),
-        label=find.optional("label", layout.label),
+        label=None if layout.label is None else find.position(layout.label, "--label"),
         features=find.features(layout.features),
-        feature_row=find.position(layout.feature_row, "feature row") if layout.feature_row else None,
+        feature_row=None if layout.feature_row is None else find.position(layout.feature_row, "--format"),
     )
+    _refuse_two_roles(table)
+    return table
 
 
-class _ColumnFinder:
-    """Turn what the user calls a column — a name, a position, nothing — into a position."""
+def _positions(row: list[str]) -> list[str]:
+    return [str(position) for position in range(len(row))]
 
-    def __init__(self, path: Path, names: list[str], named: bool) -> None:
-        self.path, self.names, self.named = path, names, named
 
-    def required(self, role: str, wish: str | None, default: int) -> int:
-        if wish is not None:
-            return self.position(wish, role)
-        if (found := self._by_alias(role)) is not None:
-            return found
-        if not self.named:
-            return self.position(str(default), role)
+def _first_rows(path: Path, lines: list[str], delimiter: str) -> list[list[str]]:
+    """The first two rows: what names the columns, if anything, and what has them."""
+    try:
+        reader = csv.reader(lines, delimiter=delimiter)
+        return list(islice((row for row in reader if row), 2))
+    except csv.Error as error:
         raise InputError(
-            f"{self.path}: no {role} column among {self.names} (looked for {', '.join(ALIASES[role])}); "
-            f"name it with --{role}"
-        )
-
-    def optional(self, role: str, wish: str | None) -> int | None:
-        return self._by_alias(role) if wish is None else self.position(wish, role)
-
-    def position(self, wish: str, role: str) -> int:
-        if wish in self.names:
-            return self.names.index(wish)
-        if wish.isdigit() and int(wish) < len(self.names):
-            return int(wish)
-        kind = "columns" if self.named else "columns (no header, so by position from 0)"
-        raise InputError(
-            f"{self.path}: no column {wish!r} for {role}; the file has {len(self.names)} {kind}: "
-            f"{', '.join(self.names[:12])}{', …' if len(self.names) > 12 else ''}; correct --{role}"
-        )
-
-    def features(self, wishes: tuple[str, ...]) -> tuple[int, ...]:
-        positions: list[int] = []
-        for wish in wishes:
-            if wish.endswith(":") and wish[:-1].isdigit():
-                positions += range(int(wish[:-1]), len(self.names))
-            else:
-                positions.append(self.position(wish, "features"))
-        return tuple(positions)
-
-    def _by_alias(self, role: str) -> int | None:
-        if not self.named:
-            return None
-        lowered = [name.lower() for name in self.names]
-        return next((lowered.index(alias) for alias in ALIASES[role] if alias in lowered), None)
+            f"{path}: the first rows cannot be parsed ({error}); correct their quoting"
+        ) from error
 
 
-def _preamble_length(lines: list[str], comment: str | None) -> int:
-    if comment is None:
-        return 0
-    return next((n for n, line in enumerate(lines) if not line.startswith(comment)), len(lines))
+def _refuse_two_roles(table: Table) -> None:
+    roles = [("src", table.src), ("dst", table.dst), ("time", table.time), ("label", table.label)]
+    taken: dict[int, str] = {}
+    for role, position in [*roles, *(("features", position) for position in table.features)]:
+        if position is None:
+            continue
+        if position in taken:
+            name = table.names[position]
+            raise InputError(
+                f"{table.path}: column {name!r} is given for {taken[position]} and for {role}; "
+                "give each column one role"
+            )
+        taken[position] = role
 
 
-def _guess_delimiter(lines: list[str]) -> str:
+def _lines_to_skip(lines: list[str], comment: str | None) -> int:
+    """Comments and blank lines at the file's head."""
+    for number, line in enumerate(lines):
+        if line.strip() and not (comment and line.startswith(comment)):
+            return number
+    return len(lines)
+
+
+def _guess_delimiter(path: Path, lines: list[str]) -> str:
     """The candidate that splits the first lines most evenly; the earlier of two equals."""
     sample = [line for line in lines if line.strip()][:20]
     counts = {mark: [line.count(mark) for line in sample] for mark in _DELIMITERS}
     even = [mark for mark, found in counts.items() if min(found) > 0 and len(set(found[1:])) <= 1]
     present = [mark for mark, found in counts.items() if max(found) > 0]
-    return (even or present or [","])[0]
+    delimiter = (even or present or [","])[0]
+    if delimiter in " \t" and any(_SEVERAL_BLANKS.search(line) for line in sample):
+        raise InputError(
+            f"{path}: columns are separated by several blanks, but by one is the rule; "
+            r"squeeze them, for example with: tr -s ' \t' ' '"
+        )
+    return delimiter
 
 
 def _looks_like_header(row: list[str]) -> bool:
+    """Names that mean something here, or at least nothing that looks like data."""
+    known = {alias for aliases in ALIASES.values() for alias in aliases}
+    if sum(field.strip().lower() in known for field in row) >= 2:
+        return True
     return not any(_is_number(field) or _ISO_DATE.match(field.strip()) for field in row)
 
 

@@ -38,7 +38,9 @@ PRESETS: dict[FormatName, Preset] = {
     ),
     # ,u,i,ts,label,idx ; idx is the row of ml_X.npy, whose row 0 is padding
     "dyglib": Preset(
-        layout=Layout(src="u", dst="i", time="ts", label="label", feature_row="idx", delimiter=","),
+        layout=Layout(
+            src="u", dst="i", time="ts", label="label", feature_row="idx", delimiter=",", header=True
+        ),
         has_companions=True,
     ),
     # src dst time, blank separated, comment lines first

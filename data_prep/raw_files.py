@@ -1,6 +1,8 @@
 """Open raw text files, plain or compressed, for the fast reader and for the one that explains errors."""
 
+import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,20 @@ from tpnet_dist.errors import InputError
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES = 1 << 18
+_LONGEST_HEAD = 1 << 28
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+csv.field_size_limit(_LONGEST_HEAD)
 
 
 class RawFile:
     """An input file open for reading; `bytes_read` counts bytes on disk, also of compressed files."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        if not path.is_file():
+        if not path.exists():
             raise InputError(f"{path}: no such file; check the path")
-        self.bytes_on_disk = path.stat().st_size
+        if not path.is_file():
+            raise InputError(f"{path}: is not a regular file; give the files themselves")
         self._disk = pa.OSFile(str(path))
         compression = _compression(self._disk.read(4))
         self._disk.seek(0)
@@ -41,26 +47,36 @@ class RawFile:
 
 
 def open_text(path: Path) -> io.TextIOWrapper:
-    """The file as text lines; undecodable bytes stay visible instead of stopping the search for an error."""
+    """The file as text lines; undecodable bytes become surrogates, so that their line can be named."""
     return io.TextIOWrapper(
         io.BufferedReader(RawFile(path).stream, 1 << 20),
         encoding="utf-8-sig",
-        errors="backslashreplace",
+        errors="surrogateescape",
         newline="",
     )
 
 
-def first_lines(path: Path, count: int) -> list[str]:
-    """The first lines without their ends; fewer if the file is short or its lines are very long."""
+def first_lines(path: Path, *, comment: str | None) -> list[str]:
+    """The lines at the file's head, without their ends: all of a short file, else at least two that are not
+    comments, however long."""
+    head, size = b"", _HEAD_BYTES
     with RawFile(path) as raw:
         try:
-            head = raw.stream.read(_HEAD_BYTES)
+            while len(head) < _LONGEST_HEAD:
+                more = raw.stream.read(size)
+                head, size = head + more, 2 * size
+                lines = _LINE_END.split(head.decode("utf-8-sig", errors="replace"))
+                if not more:
+                    return lines if lines[-1] else lines[:-1]
+                if sum(1 for line in lines[:-1] if line.strip() and not _is_comment(line, comment)) >= 2:
+                    return lines[:-1]  # the last one is probably cut in the middle
         except OSError as error:
             raise unreadable(path, error) from error
-    lines: list[str] = head.decode("utf-8-sig", errors="replace").splitlines()
-    if len(head) == _HEAD_BYTES and len(lines) > 1:
-        lines.pop()  # probably cut in the middle
-    return lines[:count]
+    raise InputError(f"{path}: the first lines are longer than {_LONGEST_HEAD:,} bytes; is this a text file?")
+
+
+def _is_comment(line: str, comment: str | None) -> bool:
+    return comment is not None and line.startswith(comment)
 
 
 def unreadable(path: Path, error: Exception) -> InputError:

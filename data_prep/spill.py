@@ -1,7 +1,7 @@
 """Events between the two passes: temporary runs on disk, read back in order or merged by time.
 
 A run holds some millions of events. With sorting, each run is sorted by itself (stably) and the runs are
-merged block by block, so memory does not grow with the number of events.
+merged block by block: a megabyte and an open file for every two million events.
 """
 
 from collections.abc import Callable, Iterator
@@ -69,6 +69,10 @@ class Spill:
         path = self._folder / f"run-{len(self._runs):05d}.arrow"
         _write_run(path, events)
         self._runs.append(path)
+
+    def remove(self) -> None:
+        """The folder, which is empty once all has been read."""
+        self._folder.rmdir()
 
     def read(self, to_final_time: Callable[[Times], Times]) -> Iterator[CodedEvents]:
         """All events in order, their times in the final form; each run's file goes when it is used up."""

@@ -3,12 +3,10 @@
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -18,7 +16,7 @@ from data_prep import synth_random, synth_social
 from data_prep.synth_social import SocialHabits
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventColumns
-from tpnet_dist.events.folder import staged_folder
+from tpnet_dist.events.folder import staged_file, staged_folder
 from tpnet_dist.events.manifest import Manifest
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
 from tpnet_dist.events.writer import EventLogWriter
@@ -113,7 +111,7 @@ def make_log(
                 degree += np.bincount(end, minlength=recipe.nodes)
             progress(len(chunk))
         node_ids = pa.table({"raw_id": np.arange(recipe.nodes, dtype=np.int64), "degree": degree})
-        return writer.finish(node_ids, source={"command": "data_prep synth", **recipe.parameters()})
+        return writer.finish(node_ids, source={"command": "synth", **recipe.parameters()})
 
 
 def write_csv(
@@ -130,7 +128,7 @@ def write_csv(
     """Write the events of `make_log` as `source,target,timestamp` lines with names such as user-000123."""
     recipe = _recipe(kind, events, average_degree, seed, habits)
     names = _node_names(recipe)
-    with _staged_file(path, overwrite=overwrite) as file:
+    with staged_file(path, overwrite=overwrite) as file:
         file.write(b"source,target,timestamp\n")
         for chunk in recipe.chunks():
             source, target = names.gather(chunk.src).alias("source"), names.gather(chunk.dst).alias("target")
@@ -153,21 +151,3 @@ def _node_names(recipe: Recipe) -> pl.Series:
     digits = max(6, len(str(recipe.nodes - 1)))
     number = pl.int_range(recipe.nodes).cast(pl.String).str.zfill(digits)
     return pl.select(pl.format(_NAME_STEM[recipe.kind] + "-{}", number)).to_series()
-
-
-@contextmanager
-def _staged_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """Yield a file beside `path` that takes its place if the body succeeds, else goes."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder, but a CSV is one file; give a file name")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path}: output file exists already; choose another or pass --overwrite")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # the process id keeps two runs with the same output from writing into one file
-    staging = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with staging.open("wb") as file:
-            yield file
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)

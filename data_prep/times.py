@@ -1,14 +1,12 @@
 """The time column of the whole log: which form holds every time exactly, and ranks instead of times."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from data_prep.values import TimeUnit
+from data_prep.values import EXACT_IN_FLOAT64, TimeUnit
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.shards import Times
-
-_EXACT_IN_FLOAT64 = 2**53
 
 
 @dataclass
@@ -19,29 +17,25 @@ class TimeForm:
     has_fractions: bool = False
     largest_integer: int = 0
     whole_seconds: bool = True
-    last_time: int | float | None = field(default=None)
+    last_time: int | float | None = None
+
+    def accepts(self, times: Times, *, in_order: bool) -> bool:
+        """Whether `times` may follow what was observed: exact in one form with it and, if asked, in order."""
+        has_fractions = self.has_fractions or times.dtype == np.float64
+        largest = self._largest(times)
+        if has_fractions and largest > EXACT_IN_FLOAT64:
+            return False
+        if not in_order:
+            return True
+        follows = self.last_time is None or times[0].item() >= self.last_time
+        return follows and bool((times[1:] >= times[:-1]).all())
 
     def observe(self, times: Times) -> None:
-        if times.dtype == np.int64:
-            self.largest_integer = max(self.largest_integer, int(times.max()))
-        else:
-            self.has_fractions |= bool((times != np.floor(times)).any())
+        self.largest_integer = self._largest(times)
+        self.has_fractions |= times.dtype == np.float64
         if self.unit == "iso":
             self.whole_seconds &= bool((times % 1_000_000 == 0).all())
         self.last_time = times[-1].item()
-
-    def in_order(self, times: Times) -> bool:
-        """Whether `times` may follow what was observed so far."""
-        return bool((times[1:] >= times[:-1]).all()) and (
-            self.last_time is None or times[0].item() >= self.last_time
-        )
-
-    def check(self) -> None:
-        if self.has_fractions and self.largest_integer > _EXACT_IN_FLOAT64:
-            raise InputError(
-                f"time {self.largest_integer} cannot be kept exactly beside fractional times (float64 holds "
-                f"integers up to {_EXACT_IN_FLOAT64}); write all times as integers of a finer --time-unit"
-            )
 
     @property
     def dtype(self) -> str:
@@ -57,6 +51,9 @@ class TimeForm:
         if self.unit == "iso" and self.whole_seconds:
             times = times // 1_000_000
         return times.astype(self.dtype, copy=False)
+
+    def _largest(self, times: Times) -> int:
+        return max(self.largest_integer, int(times.max()) if times.dtype == np.int64 else 0)
 
 
 class TimeRanks:
@@ -77,4 +74,9 @@ class TimeRanks:
         np.not_equal(times[1:], times[:-1], out=is_new[1:])
         ranks = self._rank + np.cumsum(is_new)
         self._rank, self._last = int(ranks[-1]), times[-1].item()
+        if self._rank * self.step > EXACT_IN_FLOAT64:
+            raise InputError(
+                f"--time-step {self.step}: with {self._rank + 1:,} distinct times it leads beyond "
+                f"{EXACT_IN_FLOAT64}; choose a smaller step"
+            )
         return (ranks * self.step).astype(self.dtype)

@@ -12,6 +12,7 @@ from tpnet_dist.events.shards import Times
 
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 NULL_SPELLINGS = ("", "null", "NULL", "nan", "NaN", "None")
+EXACT_IN_FLOAT64 = 2**53
 
 _TIME_WITH_ZONE = r"\d:\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 _POWERS_OF_TEN = 10 ** np.arange(1, 19, dtype=np.int64)
@@ -33,11 +34,76 @@ def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
     return text
 
 
+def parse_times(column: pa.Array, unit: TimeUnit) -> Times:
+    """Int64 where every time is whole (ISO: microseconds), float64 where one is not; never rounded."""
+    if unit == "iso":
+        times: Times = iso_microseconds(column)
+    elif (numbers := _plain_integers(column)) is not None:
+        times = numbers.to_numpy()
+    else:
+        times = _fractions(pc.utf8_trim_whitespace(column))
+    if (times < 0).any():
+        raise Rejected
+    return times
+
+
+def _fractions(column: pa.Array) -> Times:
+    if (integers := _plain_integers(column)) is not None:
+        whole: Times = integers.to_numpy()
+        return whole
+    numbers = _cast(column, pa.float64())
+    if numbers is None:
+        raise Rejected
+    times: npt.NDArray[np.float64] = numbers.to_numpy()
+    if not (np.abs(times) < EXACT_IN_FLOAT64).all():  # NaN and infinity too
+        raise Rejected
+    return times.astype(np.int64) if (times == np.floor(times)).all() else times
+
+
+def iso_microseconds(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Zone offsets are honoured; times without one are UTC."""
+    column = pc.utf8_trim_whitespace(column)
+    has_zone = pc.match_substring_regex(column, _TIME_WITH_ZONE).to_numpy(zero_copy_only=False)
+    microseconds = np.empty(len(column), np.int64)
+    for mask, dtype in ((has_zone, pa.timestamp("us", "UTC")), (~has_zone, pa.timestamp("us"))):
+        moments = _cast(column.filter(pa.array(mask)), dtype)
+        if moments is None:
+            raise Rejected
+        microseconds[mask] = pc.cast(moments, pa.int64()).to_numpy()
+    return microseconds
+
+
+def parse_numbers(column: pa.Array) -> npt.NDArray[np.float32]:
+    """Labels and features."""
+    numbers = _cast(column, pa.float32())
+    if numbers is None:
+        raise Rejected
+    return finite(numbers.to_numpy())
+
+
+def finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if not np.isfinite(values).all():
+        raise Rejected
+    return values
+
+
+def parse_feature_rows(column: pa.Array, *, below: int | None) -> npt.NDArray[np.int64]:
+    """Row 0 is padding, nobody's; `below` is the number of rows, where it is known."""
+    numbers = _plain_integers(column)
+    if numbers is None:
+        raise Rejected
+    rows: npt.NDArray[np.int64] = numbers.to_numpy()
+    if (rows < 1).any() or (below is not None and (rows >= below).any()):
+        raise Rejected
+    return rows
+
+
 def _plain_integers(column: pa.Array) -> pa.Array | None:
+    """Int64 unless some value is no integer or not written plainly, such as 007 or 0x10."""
     numbers = _cast(column, pa.int64())
     if numbers is None:
         return None
-    plainly_written = _written_length(numbers.to_numpy()) == pc.sum(pc.binary_length(column)).as_py()
+    plainly_written = _written_length(numbers.to_numpy()) == (pc.sum(pc.binary_length(column)).as_py() or 0)
     return numbers if plainly_written else None
 
 
@@ -47,23 +113,6 @@ def _written_length(numbers: npt.NDArray[np.int64]) -> int:
     return int(digits.sum()) + int(np.count_nonzero(numbers < 0))
 
 
-def parse_times(column: pa.Array, unit: TimeUnit) -> Times:
-    """Int64 where every time is written as an integer (ISO: microseconds), else float64."""
-    times = iso_microseconds(column) if unit == "iso" else _numbers(column)
-    if not np.isfinite(times).all() or (times < 0).any():
-        raise Rejected
-    return times
-
-
-def _numbers(column: pa.Array) -> Times:
-    for form in (column, pc.utf8_trim_whitespace(column)):
-        for dtype in (pa.int64(), pa.float64()):
-            if (numbers := _cast(form, dtype)) is not None:
-                times: Times = numbers.to_numpy()
-                return times
-    raise Rejected
-
-
 def _cast(column: pa.Array, dtype: pa.DataType) -> pa.Array | None:
     """None if some value does not fit. The first few are tried alone: a failing cast is a slow one."""
     try:
@@ -71,25 +120,3 @@ def _cast(column: pa.Array, dtype: pa.DataType) -> pa.Array | None:
         return pc.cast(column, dtype)
     except pa.ArrowInvalid:
         return None
-
-
-def iso_microseconds(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Zone offsets are honoured; times without one are UTC."""
-    column = pc.utf8_trim_whitespace(column)
-    has_zone = pc.match_substring_regex(column, _TIME_WITH_ZONE).to_numpy(zero_copy_only=False)
-    microseconds = np.empty(len(column), np.int64)
-    for mask, dtype in ((has_zone, pa.timestamp("us", "UTC")), (~has_zone, pa.timestamp("us"))):
-        try:
-            moments = pc.cast(column.filter(pa.array(mask)), dtype)
-        except pa.ArrowInvalid:
-            raise Rejected from None
-        microseconds[mask] = pc.cast(moments, pa.int64()).to_numpy()
-    return microseconds
-
-
-def parse_feature_rows(column: pa.Array) -> npt.NDArray[np.int64]:
-    numbers = _cast(column, pa.int64())
-    if numbers is None:
-        raise Rejected
-    rows: npt.NDArray[np.int64] = numbers.to_numpy()
-    return rows

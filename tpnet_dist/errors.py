@@ -1,6 +1,7 @@
 """How a failure reaches the user: one sentence with value, rule and remedy, and an exit code."""
 
 import errno
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -8,8 +9,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 BAD_INPUT = 2
+OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
-_OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_REMEDIES = {
+    errno.EACCES: "check the permissions or choose another folder",
+    errno.EROFS: "choose a folder that can be written",
+    errno.ENOTDIR: "a part of the path is a file; choose another path",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
 
 
 class InputError(ValueError):
@@ -20,32 +28,45 @@ class InputError(ValueError):
 def errors_for_people(program: str, *, debug: bool) -> Iterator[None]:
     """Turn what users can mend into one line and exit code 2; defects of ours keep their traceback.
 
-    SIGINT and SIGTERM unwind the stack, so that whatever was half-written is removed on the way.
+    SIGINT, SIGTERM and SIGHUP unwind the stack, so that what was half-written is removed on the way.
     """
-    signal.signal(signal.SIGTERM, _raise_stopped)
+    previous = {number: signal.signal(number, _raise_stopped) for number in _STOPPING_SIGNALS}
     try:
         yield
+    except BrokenPipeError:
+        # whoever read our output has gone: nothing to say, and nobody to say it to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except (InputError, OSError) as error:
-        if debug or isinstance(error, BrokenPipeError):
+        if debug:
             raise
         print(f"{program}: error: {_sentence(error)}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     except (KeyboardInterrupt, _Stopped) as stop:
-        number = signal.SIGINT if isinstance(stop, KeyboardInterrupt) else signal.SIGTERM
-        print(f"{program}: stopped by {number.name}, nothing was left behind", file=sys.stderr)
+        number = stop.number if isinstance(stop, _Stopped) else signal.SIGINT
+        print(f"{program}: stopped by {number.name}", file=sys.stderr)
         sys.exit(128 + number)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 class _Stopped(BaseException):
-    """SIGTERM arrived."""
+    """A signal asked the process to end."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
 
 
 def _raise_stopped(number: int, frame: FrameType | None) -> None:
-    raise _Stopped
+    for other in (*_STOPPING_SIGNALS, signal.SIGINT):
+        signal.signal(other, signal.SIG_IGN)  # clearing up is not to be interrupted
+    raise _Stopped(signal.Signals(number))
 
 
 def _sentence(error: InputError | OSError) -> str:
-    if isinstance(error, OSError) and error.errno in _OUT_OF_SPACE:
-        where = f" while writing {error.filename}" if error.filename else ""
-        return f"no space left{where} ({error.strerror}); free some or choose another output folder"
-    return " ".join(str(error).split())  # libraries' messages may have several lines
+    sentence = " ".join(str(error).split())  # libraries' messages may have several lines
+    if isinstance(error, OSError) and error.strerror and error.errno:
+        where = f"{error.filename}: " if error.filename else ""
+        sentence = f"{where}{error.strerror}; {_REMEDIES.get(error.errno, 'check the path and the disk')}"
+    return sentence

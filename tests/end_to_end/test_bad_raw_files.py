@@ -2,12 +2,14 @@
 
 import gzip
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.command_line import convert, refusal, run_data_prep
+from tests.command_line import ROOT, convert, refusal, run_data_prep
 
 GOOD = "src,dst,time\n1,2,10\n2,3,11\n3,1,12\n"
 
@@ -19,7 +21,7 @@ def refuse(tmp_path: Path, text: str | bytes, *flags: str, name: str = "log.csv"
     before = set(tmp_path.iterdir())
     sentence = refusal("convert", raw, tmp_path / "out", *flags, **options)
     assert set(tmp_path.iterdir()) == before
-    assert str(raw) in sentence or "out" in sentence or sentence.startswith("--")
+    assert str(raw) in sentence or str(tmp_path / "out") in sentence or sentence.startswith("--")
     return sentence
 
 
@@ -89,12 +91,55 @@ def refuse(tmp_path: Path, text: str | bytes, *flags: str, name: str = "log.csv"
         ),
         pytest.param(GOOD, ["--time-step", "-1"], ["--time-step -1", "positive"], id="time step negative"),
         pytest.param(
-            GOOD, ["--delimiter", "::"], ["--delimiter '::'", "one character"], id="delimiter too long"
+            GOOD, ["--delimiter", "::"], ["--delimiter '::'", "one ASCII character"], id="delimiter too long"
+        ),
+        pytest.param(GOOD, ["--delimiter", "é"], ["--delimiter 'é'", "ASCII"], id="delimiter not ASCII"),
+        pytest.param(
+            GOOD, ["--time-step", "1e30"], ["--time-step 1", "choose a smaller step"], id="huge time step"
+        ),
+        pytest.param(GOOD, ["--features", "time"], ["'time'", "for time and for features"], id="two roles"),
+        pytest.param(GOOD, ["--src", "dst"], ["'dst'", "for src and for dst"], id="one column for both ends"),
+        pytest.param(
+            GOOD, ["--features", "3:"], ["--features 3:", "beyond the 3 columns"], id="no features there"
+        ),
+        pytest.param(
+            GOOD + "1,2,1_000\n", [], ["line 5", "'1_000'", "not a number"], id="underscore in a time"
+        ),
+        pytest.param(GOOD + "1,2,0x10\n", [], ["line 5", "'0x10'", "not a number"], id="hexadecimal time"),
+        pytest.param(
+            GOOD + "1,2,1e19\n", [], ["line 5", "1e19 cannot be kept exactly"], id="time beyond 2^63"
+        ),
+        pytest.param(GOOD + '1,"2,13\n', [], ["line 5", "2 fields"], id="quote that never ends"),
+        pytest.param(
+            GOOD.encode() + b"Jos\xe9,2,13\n", [], ["line 5", "not UTF-8", "iconv"], id="Latin-1 bytes"
+        ),
+        pytest.param(
+            "1  2  3\n1  2  4\n", ["--format", "snap"], ["several blanks", "tr -s"], id="aligned columns"
+        ),
+        pytest.param(
+            "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n0,0,1,0,5,6\n",
+            ["--src", "user_id", "--dst", "item_id", "--time", "when"],
+            ["no column 'when'"],
+            id="time column misnamed",
+        ),
+        pytest.param(
+            "src,dst,time,w\n1,2,3,1e39\n",
+            ["--features", "w"],
+            ["line 2", "not finite in float32"],
+            id="huge feature",
+        ),
+        pytest.param(
+            "src,dst,time,kind\n1,2,3,like\n",
+            ["--label", "kind"],
+            ["line 2", "'kind' 'like'"],
+            id="label in words",
         ),
         pytest.param(GOOD, ["--shard-events", "0"], ["--shard-events 0", "at least 1"], id="empty shards"),
     ],
 )
-def test_bad_text_is_refused(tmp_path: Path, text: str, flags: list[str], fragments: list[str]) -> None:
+def test_bad_text_is_refused(
+    tmp_path: Path, text: str | bytes, flags: list[str], fragments: list[str]
+) -> None:
     sentence = refuse(tmp_path, text, *flags)
     assert all(fragment in sentence for fragment in fragments), sentence
 
@@ -145,8 +190,48 @@ def test_overwrite_spares_folders_that_are_not_data_folders(tmp_path: Path) -> N
     raw.write_text(GOOD)
     out.mkdir()
     (out / "thesis.tex").write_text("ten years of work")
-    assert "replaces data folders only" in refusal("convert", raw, out, "--overwrite")
+    assert "replaces data folders only, and thesis.tex" in refusal("convert", raw, out, "--overwrite")
     assert (out / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize("manifest", ["{}", None])
+def test_overwrite_spares_folders_with_foreign_files(tmp_path: Path, manifest: str | None) -> None:
+    raw, out = tmp_path / "log.csv", tmp_path / "out"
+    raw.write_text(GOOD)
+    convert(raw, out)
+    (out / "notes.txt").write_text("mine")
+    if manifest is not None:
+        (out / "manifest.json").write_text(manifest)
+    assert "is no part of one" in refusal("convert", raw, out, "--overwrite")
+    assert (out / "notes.txt").exists()
+
+
+def test_an_input_inside_the_output_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "log.csv").write_text(GOOD)
+    assert "lies in the output folder" in refusal("convert", out / "log.csv", out, "--overwrite")
+    assert (out / "log.csv").exists()
+
+
+def test_a_folder_as_input_is_refused(tmp_path: Path) -> None:
+    assert "is not a regular file" in refusal("convert", tmp_path, tmp_path / "out")
+
+
+def test_parents_made_for_nothing_go_again(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(GOOD + "1,2,3\n")
+    refusal("convert", raw, tmp_path / "a" / "b" / "out")
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_reader_that_goes_away_ends_describe_quietly(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(GOOD)
+    convert(raw, tmp_path / "out")
+    command = f"{sys.executable} -m data_prep describe {tmp_path / 'out'} --json | true"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
 
 
 def test_a_failed_overwrite_keeps_the_old_folder(tmp_path: Path) -> None:
@@ -168,7 +253,8 @@ def test_no_space_left_is_said_and_cleaned_up(tmp_path: Path) -> None:
     rows = "\n".join(f"{i % 997},{i % 991},{i}" for i in range(200_000))
     sentence = refuse(tmp_path, "src,dst,time\n" + rows, preexec_fn=limit_file_size)
     assert "no space left" in sentence
-    assert "choose another output folder" in sentence
+    assert str(tmp_path / "out") in sentence
+    assert "choose another place" in sentence
 
 
 def test_unwritable_output_is_one_sentence(tmp_path: Path) -> None:
@@ -187,26 +273,65 @@ def dyglib_triple(folder: Path, edge_rows: int = 4, node_rows: int = 4) -> Path:
     return path
 
 
-def test_dyglib_edge_features_too_short_are_refused(tmp_path: Path) -> None:
-    sentence = refusal(
-        "convert", dyglib_triple(tmp_path, edge_rows=3), tmp_path / "out", "--format", "dyglib"
-    )
-    assert "line 4: feature row 3 is beyond the feature file's 3 rows" in sentence
-
-
-def test_dyglib_node_features_too_short_are_refused(tmp_path: Path) -> None:
-    sentence = refusal(
-        "convert", dyglib_triple(tmp_path, node_rows=3), tmp_path / "out", "--format", "dyglib"
-    )
-    assert "ml_toy_node.npy: 3 rows, but ids are 1 to 3" in sentence
+@pytest.mark.parametrize(
+    ("rows", "fragment"),
+    [
+        ({"edge_rows": 3}, "line 4: feature row 3 is beyond the feature file's 3 rows"),
+        ({"edge_rows": 9}, "ml_toy.npy: 9 rows, but a padding row and 3 events need 4"),
+        ({"node_rows": 3}, "ml_toy_node.npy: 3 rows, but ids are 1 to 3"),
+        ({"node_rows": 9}, "ml_toy_node.npy: 9 rows, but ids are 1 to 3"),
+    ],
+)
+def test_dyglib_features_of_wrong_length_are_refused(
+    tmp_path: Path, rows: dict[str, int], fragment: str
+) -> None:
+    sentence = refusal("convert", dyglib_triple(tmp_path, **rows), tmp_path / "out", "--format", "dyglib")
+    assert fragment in sentence
     assert not (tmp_path / "out").exists()
 
 
-def test_files_with_different_columns_are_refused(tmp_path: Path) -> None:
-    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
-    first.write_text("src,dst,time,label\n1,2,3,0\n")
-    second.write_text("src,dst,time\n1,2,3\n")
-    assert "only one of this file and" in refusal("convert", first, second, tmp_path / "out")
+def test_dyglib_features_beyond_float32_are_refused(tmp_path: Path) -> None:
+    path = dyglib_triple(tmp_path)
+    np.save(tmp_path / "ml_toy.npy", np.full((4, 2), 1e300))
+    assert "ml_toy.npy row 0: a feature is not finite in float32" in refusal(
+        "convert", path, tmp_path / "out", "--format", "dyglib"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragment"),
+    [
+        (["--events", "0"], "a log has at least one"),
+        (["--events", "-5"], "a log has at least one"),
+        (["--events", "10", "--average-degree", "0"], "must be a number above 0"),
+        (["--events", "10", "--seed", "-1"], "must not be negative"),
+    ],
+)
+def test_bad_synth_settings_are_refused(tmp_path: Path, flags: list[str], fragment: str) -> None:
+    assert fragment in refusal("synth", tmp_path / "out", *flags)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_synth_spares_an_existing_csv(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("mine")
+    sentence = refusal("synth", tmp_path / "log.csv", "--events", "1e2", "--as-csv")
+    assert "exists already" in sentence
+    assert (tmp_path / "log.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("second", "fragment"),
+    [
+        ("src,dst,time,a\n1,2,4,5\n", "1 feature columns where"),
+        ("src,dst,time,b,a\n1,2,4,5,6\n", "feature columns ['b', 'a'] where"),
+        ("src,dst,time,a,b\n1,2,2,5,6\n", "line 2: time 2 is before 3"),
+    ],
+)
+def test_files_that_do_not_make_one_log_are_refused(tmp_path: Path, second: str, fragment: str) -> None:
+    (tmp_path / "a.csv").write_text("src,dst,time,a,b\n1,2,3,0,1\n")
+    (tmp_path / "b.csv").write_text(second)
+    files = (tmp_path / "a.csv", tmp_path / "b.csv")
+    assert fragment in refusal("convert", *files, tmp_path / "out", "--features", "3:")
 
 
 def test_debug_shows_where_it_happened(tmp_path: Path) -> None:
@@ -218,4 +343,4 @@ def test_debug_shows_where_it_happened(tmp_path: Path) -> None:
 def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
     done = run_data_prep("convert", tmp_path / "log.csv", tmp_path / "out", "--sorted")
     assert done.returncode == 2
-    assert "--sort" in done.stderr
+    assert "Perhaps you meant" in done.stderr

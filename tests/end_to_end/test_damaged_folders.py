@@ -54,12 +54,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: cut_short(folder / "events-00001.parquet", 500),
         "events-00001.parquet: 500 bytes where the manifest says",
     ),
-    "shards exchanged": (
-        lambda folder: (folder / "events-00001.parquet").write_bytes(
-            (folder / "events-00000.parquet").read_bytes()
-        ),
-        "events-00001.parquet: ",
-    ),
     "node ids missing": (lambda folder: (folder / "node_ids.parquet").unlink(), "node_ids.parquet: missing"),
     "features missing": (
         lambda folder: (folder / "edge_features.npy").unlink(),
@@ -67,7 +61,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "features of wrong length": (
         lambda folder: np.save(folder / "edge_features.npy", np.zeros((29, 1), np.float32)),
-        "edge_features.npy: ",
+        "bytes where the manifest says",
+    ),
+    "features of another shape": (
+        lambda folder: np.save(folder / "edge_features.npy", np.zeros((15, 2), np.float32)),
+        "holds (15, 2) float32 where the manifest says (30, 1) float32",
     ),
 }
 

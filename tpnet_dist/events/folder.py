@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from tpnet_dist.errors import InputError
-from tpnet_dist.events.manifest import MANIFEST_NAME
+from tpnet_dist.errors import OUT_OF_SPACE, InputError
+from tpnet_dist.events.manifest import MANIFEST_NAME, is_data_file, is_manifest
 
 
 @contextmanager
@@ -17,10 +18,9 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
 
     A killed run leaves only the staging folder, whose name is fixed, so the repeated run clears it.
     """
-    target = target.absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target = _checked_name(target)
     staging = target.with_name(f".{target.name}.partial")
-    with _only_writer(target):
+    with _parents_of(target), _only_writer(target), _full_disk_named(target):
         _bring_back_replaced(target)
         _refuse_to_lose_files(target, overwrite)
         shutil.rmtree(staging, ignore_errors=True)
@@ -29,7 +29,58 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
             yield staging
             _put_in_place(staging, target)
         finally:
+            _bring_back_replaced(target)
             shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def staged_file(target: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """Yield a file beside `target` that takes its place if the body succeeds, else goes."""
+    target = _checked_name(target)
+    staging = target.with_name(f".{target.name}.partial")
+    with _parents_of(target), _only_writer(target), _full_disk_named(target):
+        if target.is_dir():
+            raise InputError(f"{target}: is a folder where a file is wanted; give a file name")
+        if target.exists() and not overwrite:
+            raise InputError(f"{target}: output file exists already; choose another or pass --overwrite")
+        try:
+            with staging.open("wb") as file:
+                yield file
+            staging.replace(target)
+        finally:
+            staging.unlink(missing_ok=True)
+
+
+def _checked_name(target: Path) -> Path:
+    resolved = target.resolve()
+    if not resolved.name:
+        raise InputError(f"{target}: cannot be an output; give a path with a name")
+    return resolved
+
+
+@contextmanager
+def _parents_of(target: Path) -> Iterator[None]:
+    """Make missing parents; take them away again if nothing came of it."""
+    missing = [parent for parent in target.parents if not parent.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if not target.exists():
+            for parent in missing:
+                parent.rmdir()
+
+
+@contextmanager
+def _full_disk_named(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in OUT_OF_SPACE:
+            raise
+        raise InputError(
+            f"{target}: no space left to write it ({error.strerror}); free some or choose another place"
+        ) from error
 
 
 def _refuse_to_lose_files(target: Path, overwrite: bool) -> None:
@@ -37,11 +88,22 @@ def _refuse_to_lose_files(target: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise InputError(f"{target}: output folder exists already; choose another or pass --overwrite")
-    if not (target / MANIFEST_NAME).is_file():
+    if foreign := _foreign_files(target):
         raise InputError(
-            f"{target}: --overwrite replaces data folders only and this has no {MANIFEST_NAME}; "
+            f"{target}: --overwrite replaces data folders only, and {foreign} is no part of one; "
             "remove it yourself or choose another folder"
         )
+
+
+def _foreign_files(target: Path) -> str | None:
+    """The name of something in the folder that we did not write."""
+    if not target.is_dir():
+        return target.name
+    ours = {MANIFEST_NAME} if is_manifest(target / MANIFEST_NAME) else set()
+    for path in sorted(target.iterdir()):
+        if path.name not in ours and not (ours and is_data_file(path.name)):
+            return path.name
+    return None
 
 
 @contextmanager

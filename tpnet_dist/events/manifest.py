@@ -4,13 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from tpnet_dist.errors import InputError
 
 MANIFEST_NAME = "manifest.json"
+FORMAT_NAME = "tpnet_dist event log"
 FORMAT_VERSION = 1
+DATA_FILE_NAMES = ("node_ids.parquet", "edge_features.npy", "node_features.npy")
 SECONDS_PER_TICK = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -79,9 +82,19 @@ def describe_file(path: Path) -> FileRecord:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    content = {"format": "tpnet_dist event log", "format_version": FORMAT_VERSION, **asdict(manifest)}
+    content = {"format": FORMAT_NAME, "format_version": FORMAT_VERSION, **asdict(manifest)}
     content["checksum"] = _checksum(content)
     (folder / MANIFEST_NAME).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a data folder may hold a file of this name."""
+    return fnmatch(name, "events-*.parquet") or name in DATA_FILE_NAMES
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether the file is a manifest of ours, of whatever version, intact or not."""
+    return path.is_file() and f'"format": "{FORMAT_NAME}"' in path.read_text(errors="replace")[:200]
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -105,7 +118,8 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path}: checksum {stored!r} does not fit the content, so the manifest was edited; "
             "restore it or convert again"
         )
-    content.pop("format", None)
+    if content.pop("format", None) != FORMAT_NAME:
+        raise InputError(f"{path}: not the manifest of an event log; give a folder made by data_prep")
     return _build_manifest(path, content)
 
 

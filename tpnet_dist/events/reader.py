@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features, map_features
-from tpnet_dist.events.manifest import FileRecord, Manifest, ShardRecord, describe_file, read_manifest
+from tpnet_dist.events.manifest import FileRecord, Manifest, describe_file, read_manifest
 from tpnet_dist.events.shards import (
     COLUMNS,
     EVENTS_PER_ROW_GROUP,
@@ -34,8 +34,8 @@ class EventLog:
         self.manifest: Manifest = read_manifest(self.folder)
         for record in self.manifest.files():
             _check_size(self.folder, record)
-        for number, shard in enumerate(self.manifest.shards):
-            self._check_identity(number, shard)
+        for number in range(len(self.manifest.shards)):
+            self._check_footer(number)
         for features in (self.manifest.edge_features, self.manifest.node_features):
             if features is not None:
                 map_features(self.folder, features)
@@ -65,7 +65,16 @@ class EventLog:
 
     def raw_ids(self) -> pa.Table:
         """What the user calls each node: row = dense id; columns raw_id, degree and, if bipartite, side."""
-        return pq.read_table(self.folder / self.manifest.node_ids.file)
+        path = self.folder / self.manifest.node_ids.file
+        try:
+            table = pq.read_table(path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path}: unreadable Parquet ({error}); restore it or convert again") from error
+        if len(table) != self.num_nodes:
+            raise InputError(
+                f"{path}: {len(table):,} rows for {self.num_nodes:,} nodes; restore it or convert again"
+            )
+        return table
 
     def seconds(self, time: Times) -> npt.NDArray[np.float64]:
         """Seconds since the first event; exact for integers, where float32 Unix time has 128 s steps."""
@@ -117,6 +126,7 @@ class EventLog:
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as shard:
                 footer = shard.metadata
+                self._check_identity(number, footer)  # the folder may have been replaced meanwhile
                 sizes = (footer.row_group(group).num_rows for group in range(footer.num_row_groups))
                 borders = [0, *accumulate(sizes)]
                 groups = [i for i, (a, b) in enumerate(pairwise(borders)) if a < stop and b > start]
@@ -130,15 +140,19 @@ class EventLog:
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path}: unreadable Parquet ({error}); restore it or convert again") from error
 
-    def _check_identity(self, number: int, shard: ShardRecord) -> None:
-        path = self.folder / shard.file
+    def _check_footer(self, number: int) -> None:
+        path = self.folder / self.manifest.shards[number].file
         try:
             footer = pq.read_metadata(path)
         except (pa.ArrowException, OSError) as error:
             raise InputError(
                 f"{path}: not a readable Parquet shard ({error}); restore it or convert again"
             ) from error
-        metadata = footer.metadata or {}
+        self._check_identity(number, footer)
+
+    def _check_identity(self, number: int, footer: pq.FileMetaData) -> None:
+        shard, metadata = self.manifest.shards[number], footer.metadata or {}
+        path = self.folder / shard.file
         log_id = metadata.get(LOG_ID_KEY, b"").decode()
         if log_id != self.manifest.log_id:
             raise InputError(

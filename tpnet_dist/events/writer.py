@@ -38,7 +38,8 @@ class EventLogWriter:
         if not len(events):
             return
         if self._first_time is None:
-            self._first_time = events.time[0].item()
+            self._first_time = self._last_time = events.time[0].item()
+        assert events.time[0] >= self._last_time, "events come in time order"
         self._last_time = events.time[-1].item()
         self.events += len(events)
         self._shards.append(events)
@@ -56,7 +57,7 @@ class EventLogWriter:
         """Write what is known only after the last event. `node_ids`: row = dense id, column `raw_id`, …"""
         assert self._first_time is not None, "an event log has at least one event"
         self._shards.close()
-        pq.write_table(node_ids, self.folder / NODE_IDS_NAME, compression="zstd")
+        pq.write_table(node_ids, self.folder / NODE_IDS_NAME, compression="zstd", write_page_checksum=True)
         manifest = Manifest(
             log_id=self._log_id,
             events=self.events,

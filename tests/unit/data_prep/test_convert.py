@@ -151,9 +151,28 @@ def test_seconds_count_from_the_first_event(tmp_path: Path) -> None:
     assert log.seconds(log.read(0, 2).time).tolist() == [0.0, 1.5]
 
 
-def test_integers_too_large_to_stand_beside_fractions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be kept exactly beside fractional times"):
-        convert(tmp_path, ["1,2,0.5\n", f"1,2,{2**53 + 1}\n"])
+@pytest.mark.parametrize(
+    ("parts", "unit"),
+    [
+        ([f"1,2,0.5\n1,2,{2**53 + 1}\n"], "s"),
+        (["1,2,0.5\n", f"1,2,{2**53 + 1}\n"], "s"),
+        (["1,2,1700000000123456789\n1,2,1700000000123456790.0\n"], "ns"),
+        ([f"1,2,{2**63}\n"], "s"),
+        (["1,2,5\n1,2,1e19\n"], "s"),
+    ],
+)
+def test_times_that_cannot_be_kept_exactly_are_refused(tmp_path: Path, parts: list[str], unit: Any) -> None:
+    with pytest.raises(InputError, match=r"line \d: time .* cannot (all )?be kept exactly"):
+        convert(tmp_path, parts, time_unit=unit)
+
+
+def test_a_log_with_as_many_nodes_as_events_keeps_its_ids(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(csv_stream, "_BLOCK_BYTES", 4096)
+    numbers = random.Random(0).sample(range(-(10**12), 10**12), 4000)
+    lines = [f"{u},{v},{i}" for i, (u, v) in enumerate(zip(numbers[::2], numbers[1::2], strict=True))]
+    log = convert(tmp_path, "\n".join(lines))
+    assert log.num_nodes == 4000
+    assert [(u, v) for u, v, _ in rows(log)] == list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def test_time_step_replaces_times_by_ranks(tmp_path: Path, monkeypatch: Any) -> None:
@@ -170,7 +189,7 @@ def test_labels_and_features_follow_their_events_through_sorting(tmp_path: Path,
     shuffled = random.Random(0).choices(range(60), k=500)
     lines = [f"{i},{i + 1},{time},{i % 3},{i / 2},{-i}" for i, time in enumerate(shuffled)]
     header = "src,dst,time,label,half,minus\n"
-    log = convert(tmp_path, header + "\n".join(lines), features="half,minus", sort=True)
+    log = convert(tmp_path, header + "\n".join(lines), label="label", features="half,minus", sort=True)
     order = sorted(range(500), key=lambda i: shuffled[i])  # stable, as --sort promises
     assert [row[0] for row in rows(log)] == order
     assert log.read(0, 500).label.tolist() == [i % 3 for i in order]

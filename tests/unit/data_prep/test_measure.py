@@ -228,7 +228,7 @@ def test_key_figures_are_shown_with_separators_and_dates(summary):
     for figure in ("1,200", "1,082,040,961", "2004-04-15 14:56:01 UTC", "12.5 days", "98.75 %", "240"):
         assert figure in text, figure
     assert f"{summary.bytes_on_disk:,}" in text
-    assert "data.batching" not in text
+    assert "batching by timestamps" not in text
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
@@ -250,7 +250,7 @@ def test_shards_beyond_the_eighth_are_one_row_with_their_sums(summary):
 
 def test_large_groups_of_equal_times_earn_a_note(summary):
     grouped = replace(summary, largest_equal_time_group=12_345)
-    note = "largest group of equal times 12,345 events: consider data.batching=timestamps"
+    note = "largest group of equal times 12,345 events: consider batching by timestamps"
     assert note in shown(grouped).splitlines()
 
 

@@ -76,7 +76,7 @@ def test_the_folder_describes_itself(kind, tmp_path):
     assert log.num_nodes == 100
     assert log.raw_ids()["raw_id"].to_pylist() == list(range(100))
     assert log.raw_ids()["degree"].to_pylist() == degrees(log.read(0, 2000)).tolist()
-    wanted = {"command": "data_prep synth", "kind": kind, "average_degree": 40.0, "seed": 5}
+    wanted = {"command": "synth", "kind": kind, "average_degree": 40.0, "seed": 5}
     assert wanted.items() <= log.manifest.source.items()
 
 

@@ -44,15 +44,15 @@ class ChunkRejected(Exception):
 def stream_chunks(table: Table, unit: TimeUnit) -> Iterator[Chunk]:
     """Parse the file in order."""
     first_row = 0
-    with RawFile(table.path) as raw:
-        try:
-            for batch in _open(raw, table):
-                yield _parse(batch, table, unit, first_row, raw.bytes_read)
-                first_row += batch.num_rows
-        except (pa.ArrowInvalid, Rejected):
-            raise ChunkRejected(first_row) from None
-        except OSError as error:
-            raise unreadable(table.path, error) from error
+    raw = RawFile(table.path)  # not closed here: Arrow may still be reading ahead when we stop
+    try:
+        for batch in _open(raw, table):
+            yield _parse(batch, table, unit, first_row, raw.bytes_read)
+            first_row += batch.num_rows
+    except (pa.ArrowInvalid, Rejected):
+        raise ChunkRejected(first_row) from None
+    except OSError as error:
+        raise unreadable(table.path, error) from error
 
 
 def _open(raw: RawFile, table: Table) -> "pyarrow.csv.CSVStreamingReader":

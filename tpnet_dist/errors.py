@@ -44,8 +44,9 @@ def errors_for_people(program: str, *, debug: bool) -> Iterator[None]:
         sys.exit(BAD_INPUT)
     except (KeyboardInterrupt, _Stopped) as stop:
         number = stop.number if isinstance(stop, _Stopped) else signal.SIGINT
-        print(f"{program}: stopped by {number.name}", file=sys.stderr)
-        sys.exit(128 + number)
+        print(f"{program}: stopped by {number.name}", file=sys.stderr, flush=True)
+        # all is cleared up; libraries' threads may still be at work, and going beneath them would crash
+        os._exit(128 + number)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,5 +1,6 @@
 """Run an iterator ahead of its consumer in a background thread."""
 
+import atexit
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ class _Raised:
 
 
 _END = object()
+_running: dict[threading.Thread, threading.Event] = {}
 
 
 def read_ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
@@ -26,14 +28,26 @@ def read_ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
     abandoned = threading.Event()
     thread = threading.Thread(target=_produce, args=(items, ready, abandoned), daemon=True)
     thread.start()
+    _running[thread] = abandoned
     try:
         while (item := ready.get()) is not _END:
             if isinstance(item, _Raised):
                 raise item.error
             yield item  # type: ignore[misc]  # the queue carries items and the two marks above
     finally:
-        abandoned.set()
-        thread.join()
+        _end(thread)
+
+
+def _end(thread: threading.Thread) -> None:
+    _running.pop(thread).set()
+    thread.join()
+
+
+@atexit.register
+def _end_all() -> None:
+    """A process that stops in mid-stream must not leave while a thread is inside a library."""
+    for thread in list(_running):
+        _end(thread)
 
 
 def _produce(items: Iterable[Item], ready: "queue.Queue[object]", abandoned: threading.Event) -> None:

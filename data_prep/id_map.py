@@ -55,25 +55,24 @@ class _KnownIntegers:
 
     def codes_of(self, distinct: pa.Array) -> Codes:
         ids: Integers = distinct.to_numpy()
+        order = np.argsort(ids)  # looking up in order is ten times as fast as at random
+        ids = ids[order]
         place = np.searchsorted(self._sorted, ids)
         is_known = np.zeros(len(ids), bool)
         within = place < len(self)
         is_known[within] = self._sorted[place[within]] == ids[within]
         codes = np.empty(len(ids), np.int32)
-        codes[is_known] = self._code[place[is_known]]
-        codes[~is_known] = np.arange(len(self), len(self) + np.count_nonzero(~is_known), dtype=np.int32)
-        self._admit(ids[~is_known], place[~is_known], codes[~is_known])
+        codes[order[is_known]] = self._code[place[is_known]]
+        newcomers = np.sort(order[~is_known])
+        codes[newcomers] = np.arange(len(self), len(self) + len(newcomers), dtype=np.int32)
+        self._sorted = np.insert(self._sorted, place[~is_known], ids[~is_known])
+        self._code = np.insert(self._code, place[~is_known], codes[order[~is_known]])
         return codes
 
     def by_code(self) -> pa.Array:
         ids = np.empty(len(self), np.int64)
         ids[self._code] = self._sorted
         return pa.array(ids)
-
-    def _admit(self, ids: Integers, place: Integers, codes: Codes) -> None:
-        order = np.argsort(ids)
-        self._sorted = np.insert(self._sorted, place[order], ids[order])
-        self._code = np.insert(self._code, place[order], codes[order])
 
 
 class _KnownTexts:

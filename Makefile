@@ -35,6 +35,9 @@ format: $(READY) ## Format the code and mend what lint can mend
 
 bench: $(READY) ## Run the short version of every benchmark
 	$(RUN)/python -m benchmarks.event_logs --rows 1e6 --events 1e7
+	$(RUN)/python -m benchmarks.propagation --edges 1e5 1e6 --seconds 2
+	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000
+	$(RUN)/python -m benchmarks.neighbors --events 1e6 --nodes 2e4
 
 clean: ## Remove everything that was built, the environment included
 	rm -rf build $(VENV)

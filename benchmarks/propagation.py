@@ -1,0 +1,199 @@
+"""What recording events costs, from the paper's smallest random graph to its largest.
+
+    python -m benchmarks.propagation                        # all four sizes: 1e5, 1e6, 1e7, 1e8 edges
+    python -m benchmarks.propagation --edges 1e5 1e6 --batch-sizes 200
+
+For each size the memory has the paper's nodes and width (n = 2·edges/100, D = 10·⌊ln 2·edges⌋, 3 hops), in a
+process of its own. Measured is what the pipeline does for a batch of random events: plan, fetch the
+rows of both ends, record. In the same run, alternating with it, the literal published update, which decays
+the whole table for every batch.
+"""
+
+import json
+import math
+import resource
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measured_process import run_python
+from benchmarks.results_line import print_results_line
+from data_prep.flags import Count
+from tests.reference.literal import LiteralMemory
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.walks import Walk
+from tpnet_dist.ranks.host_memory import keep_large_buffers
+
+HOPS = 3
+DECAY = 1e-6
+WARM_UP_BATCHES = 50
+LITERAL_BATCHES = 3
+_GIB = 1 << 30
+
+
+@dataclass(kw_only=True)
+class Settings:
+    """Which sizes, and for how long."""
+
+    edges: tuple[Count, ...] = (100_000, 1_000_000, 10_000_000, 100_000_000)
+    """Edges of the random graphs; average degree 100."""
+    batch_sizes: tuple[Count, ...] = (200, 2000)
+    """Events per timestamp batch."""
+    seconds: float = 5.0
+    """How long each figure is measured."""
+    in_this_process: bool = False
+    """Measure the first size here and print JSON only; how the benchmark calls itself."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One size and batch size."""
+
+    edges: int
+    nodes: int
+    width: int
+    batch_size: int
+    events_per_second: float
+    plan_us: float
+    fetch_us: float
+    record_us: float
+    batch_p50_us: float
+    batch_p90_us: float
+    ns_per_event_and_float: float
+    """Seconds per event divided by the floats of a row, L·D."""
+    literal_batch_us: float
+    times_faster_than_literal: float
+    resident_gib: float
+    rows_gib: float
+
+
+def measure_size(edges: int, batch_sizes: tuple[int, ...], seconds: float) -> Iterator[Figures]:
+    keep_large_buffers()
+    nodes, width = max(2, 2 * edges // 100), 10 * math.floor(math.log(2 * edges))
+    memory = Memory(nodes, Walk("decay", HOPS, DECAY), width)
+    literal: LiteralMemory | None = None
+    for batch_size in batch_sizes:
+        memory.reset(0)
+        batches = random_batches(nodes, batch_size)
+        for _ in range(WARM_UP_BATCHES):
+            record(memory, next(batches))
+        stages = [record(memory, next(batches)) for _ in batches_within(seconds)]
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if literal is None:
+            projection = memory.table.rows_NLD[:, 0].clone()
+            literal = LiteralMemory(nodes, width, HOPS, DECAY, "decay", projection)
+        ours, theirs = compare(memory, literal, batches, random_batches(nodes, batch_size))
+        totals = sorted(sum(stage) for stage in stages)
+        mean = sum(totals) / len(totals)
+        plan, fetch, recording = (statistics.mean(stage[i] for stage in stages) * 1e6 for i in range(3))
+        yield Figures(
+            edges=edges,
+            nodes=nodes,
+            width=width,
+            batch_size=batch_size,
+            events_per_second=batch_size / mean,
+            plan_us=plan,
+            fetch_us=fetch,
+            record_us=recording,
+            batch_p50_us=totals[len(totals) // 2] * 1e6,
+            batch_p90_us=totals[len(totals) * 9 // 10] * 1e6,
+            ns_per_event_and_float=mean / batch_size / ((HOPS + 1) * width) * 1e9,
+            literal_batch_us=theirs * 1e6,
+            times_faster_than_literal=theirs / ours,
+            resident_gib=resident / _GIB,
+            rows_gib=nodes * (HOPS + 1) * width * 4 / _GIB,
+        )
+
+
+def random_batches(nodes: int, batch_size: int) -> Iterator[BatchEvents]:
+    """Uniform pairs, one event per second, for ever."""
+    generator = torch.Generator().manual_seed(0)
+    first = 0
+    while True:
+        ends = torch.randint(0, nodes, (2, batch_size), generator=generator)
+        yield BatchEvents(ends[0], ends[1], torch.arange(first, first + batch_size, dtype=torch.float64))
+        first += batch_size
+
+
+def batches_within(seconds: float) -> Iterator[int]:
+    started, number = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        yield number
+        number += 1
+
+
+def record(memory: Memory, events: BatchEvents) -> tuple[float, float, float]:
+    """Seconds of plan, fetch and record."""
+    times = [time.perf_counter()]
+    plan = memory.plan(events)
+    times.append(time.perf_counter())
+    fetched = memory.fetch(plan)
+    times.append(time.perf_counter())
+    memory.record(plan, fetched)
+    times.append(time.perf_counter())
+    return times[1] - times[0], times[2] - times[1], times[3] - times[2]
+
+
+def compare(
+    memory: Memory, literal: LiteralMemory, ours: Iterator[BatchEvents], theirs: Iterator[BatchEvents]
+) -> tuple[float, float]:
+    """Median seconds per batch of both, alternating."""
+    our_seconds, their_seconds = [], []
+    literal.time = None  # its clock starts with the batches
+    for _ in range(LITERAL_BATCHES):
+        our_seconds += [sum(record(memory, next(ours))) for _ in range(20)]
+        events = next(theirs)
+        started = time.perf_counter()
+        literal.record(events.src_B, events.dst_B, events.time_B)
+        their_seconds.append(time.perf_counter() - started)
+    return statistics.median(our_seconds), statistics.median(their_seconds)
+
+
+def print_table(figures: list[dict[str, Any]]) -> None:
+    table = Table(title="Recording events, two cores")
+    for heading in ("edges", "nodes", "D", "batch", "events/s", "plan µs", "fetch µs", "record µs"):
+        table.add_column(heading, justify="right")
+    for heading in ("P50 µs", "P90 µs", "ns/event·float", "× literal", "RSS GiB", "rows GiB"):
+        table.add_column(heading, justify="right")
+    for row in figures:
+        table.add_row(
+            f"{row['edges']:.0e}",
+            f"{row['nodes']:,}",
+            str(row["width"]),
+            f"{row['batch_size']:,}",
+            f"{row['events_per_second']:,.0f}",
+            *(f"{row[name]:,.0f}" for name in ("plan_us", "fetch_us", "record_us")),
+            *(f"{row[name]:,.0f}" for name in ("batch_p50_us", "batch_p90_us")),
+            f"{row['ns_per_event_and_float']:.2f}",
+            f"{row['times_faster_than_literal']:,.1f}",
+            f"{row['resident_gib']:.2f}",
+            f"{row['rows_gib']:.2f}",
+        )
+    Console(width=140).print(table)
+
+
+def main() -> None:
+    settings = tyro.cli(Settings, description=__doc__)
+    if settings.in_this_process:
+        rows = measure_size(settings.edges[0], settings.batch_sizes, settings.seconds)
+        print(json.dumps([asdict(row) for row in rows]))
+        return
+    figures: list[dict[str, Any]] = []
+    for edges in settings.edges:
+        words = ["--edges", edges, "--batch-sizes", *settings.batch_sizes, "--seconds", settings.seconds]
+        measured = run_python("-m", "benchmarks.propagation", *words, "--in-this-process")
+        figures += json.loads(measured.output)
+    print_table(figures)
+    print_results_line("propagation", {"figures": figures})
+
+
+if __name__ == "__main__":
+    main()

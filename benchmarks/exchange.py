@@ -136,9 +136,8 @@ def load_logs(settings: Settings) -> Iterator[Log]:
     count = 2 * settings.events
     events = next(random_events(events=count, nodes=settings.random_nodes, seed=0))
     edges = settings.random_nodes * 50
-    yield _log(
-        "random", settings.random_nodes, edges, events, torch.from_numpy(events.time).double(), count // 2
-    )
+    seconds = torch.from_numpy(events.time - events.time[0]).double()
+    yield _log("random", settings.random_nodes, edges, events, seconds, count // 2)
 
 
 def _log(name: str, nodes: int, edges: int, events: EventColumns, seconds: Tensor, first: int) -> Log:

@@ -7,6 +7,8 @@ import pyarrow.compute as pc
 
 from data_prep.values import parse_ids
 
+_FEW_TEXTS = 1 << 19
+
 Codes = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
 
@@ -14,8 +16,7 @@ Integers = npt.NDArray[np.int64]
 class IdMap:
     """Integers until the first id that is not one; then every id so far becomes text, and nothing is lost.
 
-    A chunk's distinct ids are looked up, not its rows, and the known ones are never hashed anew: a log with
-    as many nodes as events converts about as fast per row as one with few.
+    The cost of a chunk does not grow with the ids known: a log may have as many nodes as events.
     """
 
     def __init__(self) -> None:
@@ -35,8 +36,7 @@ class IdMap:
         ids = parse_ids(column, as_text=isinstance(self._known, _KnownTexts))
         if ids.type == pa.string() and isinstance(self._known, _KnownIntegers):
             self._known = _KnownTexts(pc.cast(self._known.by_code(), pa.string()))
-        distinct = ids.dictionary_encode()
-        codes: Codes = self._known.codes_of(distinct.dictionary)[distinct.indices.to_numpy()]
+        codes = self._known.codes_of(ids)
         counts = np.bincount(codes, minlength=len(self))
         counts[: len(self.degree)] += self.degree
         self.degree = counts
@@ -53,8 +53,12 @@ class _KnownIntegers:
     def __len__(self) -> int:
         return len(self._sorted)
 
-    def codes_of(self, distinct: pa.Array) -> Codes:
-        ids: Integers = distinct.to_numpy()
+    def codes_of(self, column: pa.Array) -> Codes:
+        distinct = column.dictionary_encode()
+        codes: Codes = self._codes_of_distinct(distinct.dictionary.to_numpy())[distinct.indices.to_numpy()]
+        return codes
+
+    def _codes_of_distinct(self, ids: Integers) -> Codes:
         order = np.argsort(ids)  # looking up in order is ten times as fast as at random
         ids = ids[order]
         place = np.searchsorted(self._sorted, ids)
@@ -76,17 +80,29 @@ class _KnownIntegers:
 
 
 class _KnownTexts:
-    """A dictionary."""
+    """While they are few, Arrow hashes the known ones anew for every chunk; many are kept in a dictionary."""
 
     def __init__(self, by_code: pa.Array) -> None:
-        self._code = {text: code for code, text in enumerate(by_code.to_pylist())}
+        self._few: pa.Array = by_code
+        self._many: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._code)
+        return len(self._many) or len(self._few)
 
-    def codes_of(self, distinct: pa.Array) -> Codes:
-        code = self._code
-        return np.array([code.setdefault(text, len(code)) for text in distinct.to_pylist()], np.int32)
+    def codes_of(self, column: pa.Array) -> Codes:
+        if self._many or len(self._few) > _FEW_TEXTS:
+            self._many = self._many or {text: code for code, text in enumerate(self._few.to_pylist())}
+            distinct = column.dictionary_encode()
+            looked_up = [self._many.setdefault(t, len(self._many)) for t in distinct.dictionary.to_pylist()]
+            from_many: Codes = np.array(looked_up, np.int32)[distinct.indices.to_numpy()]
+            return from_many
+        codes = pc.index_in(column, value_set=self._few)
+        if codes.null_count:
+            newcomers = pc.unique(column.filter(pc.is_null(codes)))
+            self._few = pa.concat_arrays([self._few, newcomers])
+            codes = pc.index_in(column, value_set=self._few)
+        found: Codes = codes.to_numpy()
+        return found
 
     def by_code(self) -> pa.Array:
-        return pa.array(self._code, pa.string())
+        return pa.array(self._many, pa.string()) if self._many else self._few

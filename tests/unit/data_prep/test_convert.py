@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from data_prep import csv_stream, spill
+from data_prep import csv_stream, id_map, spill
 from data_prep.convert_command import Convert
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventLog
@@ -96,6 +96,19 @@ def test_ids_turn_into_text_when_the_first_word_comes_late(tmp_path: Path, monke
     assert rows(log)[0] == ("0", "0", 0)
     assert rows(log)[-2:] == [("x1", "3", 50), ("-2", "3", 51)]
     assert log.num_nodes == 7 + 2
+
+
+@pytest.mark.parametrize("few", [0, 10, 10_000])
+def test_text_ids_are_the_same_nodes_however_many_are_known(
+    tmp_path: Path, monkeypatch: Any, few: int
+) -> None:
+    monkeypatch.setattr(csv_stream, "_BLOCK_BYTES", 256)
+    monkeypatch.setattr(id_map, "_FEW_TEXTS", few)
+    names = [f"user-{number}" for number in random.Random(0).choices(range(60), k=400)]
+    lines = [f"{u},{v},{i}" for i, (u, v) in enumerate(zip(names[::2], names[1::2], strict=True))]
+    log = convert(tmp_path, "\n".join(lines))
+    assert [(u, v) for u, v, _ in rows(log)] == list(zip(names[::2], names[1::2], strict=True))
+    assert log.num_nodes == len(set(names))
 
 
 def test_bipartite_ids_are_two_spaces(tmp_path: Path) -> None:

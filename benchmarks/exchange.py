@@ -32,7 +32,7 @@ from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.memory.walks import Walk
-from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.blocks import Blocks, even_borders
 from tpnet_dist.ranks.world import World
 
 HOPS, NEIGHBORS = 3, 20
@@ -85,7 +85,8 @@ def measure_rank(world: World, log: Log, mode: Mode, batch_size: int) -> RankFig
     for first in range(log.first, len(log.src), batch_size):
         rows = slice(first, first + batch_size)
         events = BatchEvents(log.src[rows], log.dst[rows], log.time[rows])
-        mine = events.slice_of(world.rank, world.num_ranks)
+        begin, end = even_borders(len(events), world.num_ranks)[world.rank : world.rank + 2]
+        mine = BatchEvents(events.src_B[begin:end], events.dst_B[begin:end], events.time_B[begin:end])
         needed = None if neighbors is None else needed_nodes(neighbors, mine, log, first)
         plan = memory.plan(events, needed)
         least += remote(plan.nodes_U, blocks, world.rank) * (HOPS + 1) * log.width * 4

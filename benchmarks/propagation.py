@@ -4,9 +4,9 @@
     python -m benchmarks.propagation --edges 1e5 1e6 --batch-sizes 200
 
 For each size the memory has the paper's nodes and width (n = 2·edges/100, D = 10·⌊ln 2·edges⌋, 3 hops), in a
-process of its own. Measured is what the pipeline does for a batch of random events: plan, fetch the
-rows of both ends, record. In the same run, alternating with it, the literal published update, which decays
-the whole table for every batch.
+process of its own. Measured is what the pipeline does for batches of random events: plan 16 at a time, fetch
+the rows of both ends without self-products, record. In the same run, alternating with it, the literal
+published update, which decays the whole table for every batch.
 """
 
 import json
@@ -28,15 +28,19 @@ from benchmarks.results_line import print_results_line
 from data_prep.flags import Count
 from tests.reference.literal import LiteralMemory
 from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
 from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.host_memory import keep_large_buffers
 
 HOPS = 3
 DECAY = 1e-6
-WARM_UP_BATCHES = 50
+WARM_UP_RUNS = 4
 LITERAL_BATCHES = 3
 _GIB = 1 << 30
+
+Stages = tuple[float, float, float]
+"""Seconds of plan, fetch and record."""
 
 
 @dataclass(kw_only=True)
@@ -83,9 +87,9 @@ def measure_size(edges: int, batch_sizes: tuple[int, ...], seconds: float) -> It
     for batch_size in batch_sizes:
         memory.reset(0)
         batches = random_batches(nodes, batch_size)
-        for _ in range(WARM_UP_BATCHES):
-            record(memory, next(batches))
-        stages = [record(memory, next(batches)) for _ in batches_within(seconds)]
+        for _ in range(WARM_UP_RUNS):
+            record_run(memory, batches)
+        stages = [stage for _ in repeat_for(seconds) for stage in record_run(memory, batches)]
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if literal is None:
             projection = memory.table.rows_NLD[:, 0].clone()
@@ -123,23 +127,28 @@ def random_batches(nodes: int, batch_size: int) -> Iterator[BatchEvents]:
         first += batch_size
 
 
-def batches_within(seconds: float) -> Iterator[int]:
+def repeat_for(seconds: float) -> Iterator[int]:
     started, number = time.perf_counter(), 0
     while time.perf_counter() - started < seconds:
         yield number
         number += 1
 
 
-def record(memory: Memory, events: BatchEvents) -> tuple[float, float, float]:
-    """Seconds of plan, fetch and record."""
-    times = [time.perf_counter()]
-    plan = memory.plan(events)
-    times.append(time.perf_counter())
-    fetched = memory.fetch(plan)
-    times.append(time.perf_counter())
-    memory.record(plan, fetched)
-    times.append(time.perf_counter())
-    return times[1] - times[0], times[2] - times[1], times[3] - times[2]
+def record_run(memory: Memory, batches: Iterator[BatchEvents]) -> list[Stages]:
+    """As the pipeline does: plan a run of batches, then fetch and record one after another."""
+    run = [next(batches) for _ in range(BATCHES_PER_PLAN)]
+    started = time.perf_counter()
+    plans = memory.plan_run(run)
+    planning = (time.perf_counter() - started) / len(run)
+    stages = []
+    for plan in plans:
+        times = [time.perf_counter()]
+        fetched = memory.fetch(plan, products=False)
+        times.append(time.perf_counter())
+        memory.record(plan, fetched)
+        times.append(time.perf_counter())
+        stages.append((planning, times[1] - times[0], times[2] - times[1]))
+    return stages
 
 
 def compare(
@@ -149,7 +158,7 @@ def compare(
     our_seconds, their_seconds = [], []
     literal.time = None  # its clock starts with the batches
     for _ in range(LITERAL_BATCHES):
-        our_seconds += [sum(record(memory, next(ours))) for _ in range(20)]
+        our_seconds += [sum(stage) for stage in record_run(memory, ours)]
         events = next(theirs)
         started = time.perf_counter()
         literal.record(events.src_B, events.dst_B, events.time_B)

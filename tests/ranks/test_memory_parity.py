@@ -265,17 +265,17 @@ def test_costs_of_the_example_are_those_counted_by_hand(
 ) -> None:
     """Nodes 0 1 | 2 3, events (0,2) and (2,3), one hop, width 3.
 
-    Rank 0 asks rank 1 for row 2 (an id: 8 bytes) and gets it: two layers of three numbers, its clock (8), its
-    degree (4) and its 2 × 2 products (16). It sends rank 1 the message of 0 to 2: one layer of three numbers.
-    Rank 1 has all it needs. Collectives: counts, ids, rows, messages.
+    Rank 0 asks rank 1 for row 2 (an id: 8 bytes) and gets it: two layers of three numbers and its
+    2 × 2 products (16); clocks are known to all. It sends rank 1 the message of 0 to 2: one layer of three
+    numbers. Rank 1 has all it needs. Collectives: counts, ids, rows, messages.
     """
     scenario = Scenario(
         4, [DOCSTRING_BATCH], walk=Walk("count", 1, 0.0), width=3, exchange_dtype=exchange_dtype
     )
     both = {"rows_wanted": 2, "rows_fetched": 2, "rows_recorded": 2, "collectives": 4, "batches": 1}
     one, two = (rank.account for rank in rank_pools[2].run(replay_on_rank, scenario))
-    assert one == {"bytes_sent": 8 + message, "bytes_received": row + 28, **both}
-    assert two == {"bytes_sent": row + 28, "bytes_received": 8 + message, **both}
+    assert one == {"bytes_sent": 8 + message, "bytes_received": row + 16, **both}
+    assert two == {"bytes_sent": row + 16, "bytes_received": 8 + message, **both}
 
 
 def test_repeated_nodes_are_fetched_once(rank_pools: RankPools) -> None:
@@ -285,8 +285,8 @@ def test_repeated_nodes_are_fetched_once(rank_pools: RankPools) -> None:
     one, two = (rank.account for rank in rank_pools[2].run(replay_on_rank, scenario))
     assert (one["rows_wanted"], one["rows_fetched"]) == (5, 4)
     assert (two["rows_wanted"], two["rows_fetched"]) == (4, 3)
-    assert one["bytes_sent"] == two["bytes_received"] == 2 * 8 + 52 + 12
-    assert two["bytes_sent"] == one["bytes_received"] == 8 + 2 * 52
+    assert one["bytes_sent"] == two["bytes_received"] == 2 * 8 + 40 + 12
+    assert two["bytes_sent"] == one["bytes_received"] == 8 + 2 * 40
 
 
 # ---- bad input ---------------------------------------------------------------------------------------------

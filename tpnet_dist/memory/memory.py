@@ -14,17 +14,22 @@ Two ranks, nodes 0 1 | 2 3, a batch of two events (0,2) and (2,3), one scored by
 Shape letters: U fetched nodes, R receivers, E messages, V touched nodes, L layers, k hops, D width.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.plan import BatchEvents, OutgoingMessages, Touched, check_nodes, nodes_sent_by_each
+from tpnet_dist.memory.clocks import Clocks
+from tpnet_dist.memory.fetch_plan import FetchPlan
+from tpnet_dist.memory.plan import BatchEvents, EventRun, Floats, check_nodes
 from tpnet_dist.memory.projection import ProjectionKind
+from tpnet_dist.memory.record_plan import RecordPlan, plan_records
 from tpnet_dist.memory.rows import RowTable, StoredRows
+from tpnet_dist.memory.touched import Touched
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange, ExchangeRoute, LocalExchange
@@ -36,26 +41,16 @@ class MemoryPlan:
 
     nodes_U: Tensor
     """The distinct nodes whose rows this rank gets, sorted."""
+    clock_U: Tensor
+    degree_U: Tensor | None
+    """For walks that keep one."""
     route: ExchangeRoute
     served: Tensor
     """Rows that ranks ask of this one, as local ids, asker after asker."""
-    record: "RecordPlan | None"
+    record: RecordPlan | None
     """None if the batch is only looked at."""
-
-
-@dataclass(frozen=True)
-class RecordPlan:
-    """Who sends messages for which rows."""
-
-    outgoing: OutgoingMessages
-    route: ExchangeRoute
-    local_V: Tensor
-    """This rank's rows that the batch touches, as local ids."""
-    clock_V: Tensor
-    weight_V: Tensor | None
-    """What the batch adds to their degrees, for walks that keep one."""
-    receiver: Tensor
-    """For each incoming message, which of `local_V` it is for."""
+    turn: int
+    """Plans are recorded in the order they were made."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +69,8 @@ class FetchedRows:
         """What to multiply stored layers by to read them at `time`; products take the factors of both."""
         stored = self.stored
         elapsed_N = time_N - stored.clock_U[position_N]
-        return self.walk.read_factors(elapsed_N, stored.degree_U[position_N].double()).to(
-            stored.rows_ULD.dtype
-        )
+        degree_N = None if stored.degree_U is None else stored.degree_U[position_N]
+        return self.walk.read_factors(elapsed_N, degree_N).to(stored.rows_ULD.dtype)
 
     def read(self, nodes_N: Tensor, time_N: Tensor) -> Tensor:
         """The nodes' rows of the walk matrices' projections at `time`: (N, L, D)."""
@@ -118,8 +112,11 @@ class Memory:
             dtype=dtype,
             device=self.device,
         )
+        self.clocks = Clocks(num_nodes, walk)
         # progress
         self.epoch = 0
+        self._next_turn = 0
+        self._turn = 0
         self._planned_until = 0.0
         self._planned_until_at_snapshot = 0.0
         self.reset(0)
@@ -128,115 +125,157 @@ class Memory:
         """Forget every event; P is drawn anew for each epoch."""
         self.epoch = epoch
         self._planned_until = 0.0
+        self._turn = self._next_turn
+        self.clocks.reset()
         self.table.reset(seed=self.seed, epoch=epoch)
 
     def plan(self, events: BatchEvents, needed: Tensor | None = None, *, record: bool = True) -> MemoryPlan:
         """Stage 1. `needed`: further nodes whose rows this rank's slice wants, repetitions allowed."""
-        events.check(self.num_nodes, self._planned_until)
-        if needed is not None:
-            check_nodes(needed, self.num_nodes, "needed")
-        account = self.exchange.account
-        with account.stage("plan"):
-            mine = events.slice_of(self.exchange.rank, self.exchange.num_ranks)
-            wanted = torch.cat([mine.src_B, mine.dst_B, *([] if needed is None else [needed])])
-            nodes_U = torch.unique(wanted)
-            route = self.exchange.route(self.blocks.counts_by_owner(nodes_U))
-            served = self.exchange.forward(route, [nodes_U])[0] - self.first_node
-            account.rows_wanted += len(wanted)
-            account.rows_fetched += len(nodes_U)
-            account.batches += 1
-            recording = self._plan_record(events, mine, nodes_U) if record and len(events) else None
-        if recording is not None:
-            self._planned_until = float(events.time_B[-1])
-        return MemoryPlan(nodes_U, route, served, recording)
+        [plan] = self.plan_run([events], [needed], record=record)
+        return plan
 
-    def fetch(self, plan: MemoryPlan) -> FetchedRows:
-        """Stage 2: the planned rows, as they are now."""
+    def plan_run(
+        self,
+        batches: Sequence[BatchEvents],
+        needed: Sequence[Tensor | None] | None = None,
+        *,
+        record: bool = True,
+        at_once: bool = False,
+    ) -> list[MemoryPlan]:
+        """Stage 1 for consecutive batches, for a fraction of the cost of one by one.
+
+        `at_once`: all of them see the memory before the first, and are recorded together.
+        """
+        needed = needed or [None] * len(batches)
+        run = self.check(batches, needed, record=record)
+        with self.exchange.account.stage("plan"):
+            touched = Touched.by(run, self.blocks, self.exchange.rank)
+            fetch = FetchPlan.of(touched, needed, self.clocks, record=record, at_once=at_once)
+            self._count(touched, fetch, needed, record)
+            records: Sequence[RecordPlan | None] = [None] * len(batches)
+            if record:
+                dtype = self.table.rows_NLD.dtype
+                records = plan_records(touched, fetch, self.walk, dtype, self.device)
+                self._planned_until = float(run.time_N[-1]) if len(run.time_N) else self._planned_until
+            return self._agree(batches, fetch, records)
+
+    def fetch(self, plan: MemoryPlan, *, products: bool = True) -> FetchedRows:
+        """Stage 2: the planned rows, as they are now; `products` says whether with their self-products."""
         with self.exchange.account.stage("fetch"):
-            columns = self.table.read(plan.served).columns()
+            columns = self.table.read(plan.served, products=products)
             columns[0] = columns[0].to(self._wire_dtype)
-            columns = self.exchange.back(plan.route, columns)
-            columns[0] = columns[0].to(self.table.rows_NLD.dtype)
-            return FetchedRows(plan.nodes_U, StoredRows(*columns), self.walk)
+            rows_ULD, *others = self.exchange.back(plan.route, columns)
+            rows_ULD = rows_ULD.to(self.table.rows_NLD.dtype)
+            products_ULL = others[0] if products else None
+            stored = StoredRows(rows_ULD, plan.clock_U, plan.degree_U, products_ULL)
+            return FetchedRows(plan.nodes_U, stored, self.walk)
 
     def record(self, plan: MemoryPlan, fetched: FetchedRows) -> None:
         """Stage 3: add the batch's events. `fetched` is what `fetch` gave for this plan."""
         recording = plan.record
         if recording is None:
             return
+        self.take_turn(plan)
         with self.exchange.account.stage("record"):
-            messages_RkD = _sum_messages(recording.outgoing, fetched).to(self._wire_dtype)
-            [incoming] = self.exchange.forward(recording.route, [messages_RkD])
-            self.exchange.account.rows_recorded += len(messages_RkD)
-            incoming = incoming.to(self.table.rows_NLD.dtype)
-            if self.exchange.num_ranks > 1:
-                incoming = _sum_by_receiver(incoming, recording.receiver, len(recording.local_V))
-            self.table.add(recording.local_V, recording.clock_V, incoming, recording.weight_V)
+            sums_RkD = recording.sums.of_rows(fetched.stored.rows_ULD)
+            new_VkD = self.exchange.deliver(recording.delivery, sums_RkD, self._wire_dtype)
+            self.table.write(recording.local_V, new_VkD)
+
+    def take_turn(self, plan: MemoryPlan) -> None:
+        assert plan.turn == self._turn, "plans are recorded in the order they were made, each once"
+        self._turn += 1
 
     def snapshot(self) -> None:
         """Mark this moment for `restore`; later events cost the rows they touch, not a copy of all."""
         self._planned_until_at_snapshot = self._planned_until
         self.table.snapshot()
+        self.clocks.snapshot()
 
     def restore(self) -> None:
         """Back to the snapshot, which stays in force until `forget_snapshot`."""
         self._planned_until = self._planned_until_at_snapshot
         self.table.restore()
+        self.clocks.restore()
+        self._turn = self._next_turn
 
     def forget_snapshot(self) -> None:
         self.table.forget_snapshot()
+        self.clocks.forget_snapshot()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """This rank's block; rows follow one another in the order of ranks."""
-        progress = torch.tensor([self.epoch, self._planned_until], dtype=torch.float64)
-        return {**self.table.tensors(), "progress": progress}
+        """This rank's block; blocks follow one another in the order of ranks."""
+        own = slice(self.first_node, self.stop_node)
+        return {
+            "rows": self.table.rows_NLD,
+            "clock": torch.from_numpy(self.clocks.clock_N[own]),
+            "degree": torch.from_numpy(self.clocks.degree_N[own]),
+            "progress": torch.tensor([self.epoch, self._planned_until], dtype=torch.float64),
+        }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        self.table.load(state)
+        """Every rank must call it: they tell one another their clocks."""
+        self.table.load(state["rows"])
+        self.clocks.load(self._all_blocks(state["clock"]), self._all_blocks(state["degree"]))
         epoch, self._planned_until = state["progress"].tolist()
         self.epoch = int(epoch)
+        self._turn = self._next_turn
 
-    def _plan_record(self, events: BatchEvents, mine: BatchEvents, nodes_U: Tensor) -> RecordPlan:
-        touched = Touched.by(events)
-        own = touched.within(self.first_node, self.stop_node)
-        outgoing = OutgoingMessages.of(mine, touched, nodes_U, self.walk.hops)
-        recv_counts, senders_nodes = nodes_sent_by_each(events, self.blocks, self.exchange.rank)
-        return RecordPlan(
-            outgoing=outgoing,
-            route=ExchangeRoute(self.blocks.counts_by_owner(outgoing.nodes_R), recv_counts),
-            local_V=own.nodes_V - self.first_node,
-            clock_V=own.clock_V,
-            weight_V=self.degree_weights(events, own),
-            receiver=torch.searchsorted(own.nodes_V, senders_nodes),
+    def check(
+        self, batches: Sequence[BatchEvents], needed: Sequence[Tensor | None] = (), *, record: bool = True
+    ) -> EventRun:
+        """Refuse what would corrupt the memory, before any collective."""
+        for nodes in needed:
+            if nodes is not None:
+                check_nodes(nodes, self.num_nodes, "needed")
+        run = EventRun.of(batches)
+        if not run.is_clean(self.num_nodes, self._planned_until):
+            not_before = self._planned_until
+            for events in batches:
+                events.check(self.num_nodes, not_before)
+                if record and len(events):
+                    not_before = float(events.time_B[-1])
+        return run
+
+    def _agree(
+        self, batches: Sequence[BatchEvents], fetch: FetchPlan, records: Sequence[RecordPlan | None]
+    ) -> list[MemoryPlan]:
+        """Tell the owners which rows are wanted."""
+        sizes = (fetch.border_GP[:, -1] - fetch.border_GP[:, 0]).tolist()
+        nodes, local, clocks = (
+            torch.from_numpy(column).to(self.device).split_with_sizes(sizes)
+            for column in (fetch.node_U, fetch.local_U, fetch.clock_U)
         )
+        degrees: Sequence[Tensor | None] = [None] * len(sizes)
+        if fetch.degree_U is not None:
+            degrees = torch.from_numpy(fetch.degree_U).to(self.device).split_with_sizes(sizes)
+        plans = []
+        for batch, counts_P in enumerate(np.diff(fetch.border_GP).tolist()):
+            route = self.exchange.route(counts_P)
+            [served] = self.exchange.forward(route, [local[batch]])
+            record = records[batch] if len(batches[batch]) else None
+            plans.append(
+                MemoryPlan(
+                    nodes[batch], clocks[batch], degrees[batch], route, served, record, self._next_turn
+                )
+            )
+            self._next_turn += record is not None
+        return plans
 
-    def degree_weights(self, events: BatchEvents, own: Touched) -> Tensor | None:
-        """Sum of the events' weights at each of this rank's touched nodes, on its new clock."""
-        if not self.walk.keeps_degree:
-            return None
-        to_E, _, time_E = events.messages()
-        mine_E = torch.isin(to_E, own.nodes_V)
-        place_E = torch.searchsorted(own.nodes_V, to_E[mine_E])
-        weight_E = self.walk.event_weight(own.clock_V[place_E] - time_E[mine_E])
-        return torch.zeros_like(own.clock_V).index_add_(0, place_E, weight_E)
+    def _count(
+        self, touched: Touched, fetch: FetchPlan, needed: Sequence[Tensor | None], record: bool
+    ) -> None:
+        account = self.exchange.account
+        account.batches += touched.num_batches
+        account.rows_wanted += len(touched.mine_E) + sum(len(nodes) for nodes in needed if nodes is not None)
+        account.rows_fetched += fetch.num_asked
+        if record:
+            account.rows_recorded += int(touched.is_in_slice_VP[:, touched.rank].sum())
 
-
-def _sum_messages(outgoing: OutgoingMessages, fetched: FetchedRows) -> Tensor:
-    """Per receiver and layer, the weighted sum of the senders' next lower layers: (R, k, D)."""
-    walk, table = fetched.walk, fetched.stored.rows_ULD.view(-1, fetched.stored.rows_ULD.shape[-1])
-    factors_EL = fetched.read_factors(outgoing.sender_E, outgoing.clock_E)
-    event_E = walk.event_weight(outgoing.age_E).to(factors_EL.dtype)
-    weights = torch.empty_like(outgoing.table_index, dtype=factors_EL.dtype)
-    weights[outgoing.slot_Ek] = factors_EL[:, :-1] * event_E[:, None]
-    sums = F.embedding_bag(
-        outgoing.table_index, table, outgoing.bag_starts, mode="sum", per_sample_weights=weights
-    )
-    return sums.view(len(outgoing.nodes_R), walk.hops, table.shape[1])
-
-
-def _sum_by_receiver(incoming: Tensor, receiver: Tensor, num_receivers: int) -> Tensor:
-    summed = incoming.new_zeros(num_receivers, *incoming.shape[1:])
-    return summed.index_add_(0, receiver, incoming)
+    def _all_blocks(self, block: Tensor) -> Floats:
+        """Of all ranks."""
+        num_ranks = self.exchange.num_ranks
+        route = self.exchange.route([len(block)] * num_ranks)
+        return self.exchange.forward(route, [block.to(self.device).repeat(num_ranks)])[0].cpu().numpy()
 
 
 def _check_width(num_nodes: int, width: int, projection: ProjectionKind) -> None:

@@ -19,6 +19,8 @@ from tpnet_dist.read_ahead import read_ahead
 
 Note = TypeVar("Note")
 
+BATCHES_PER_PLAN = 16
+
 
 @dataclass(frozen=True)
 class MemoryRequest(Generic[Note]):
@@ -33,6 +35,11 @@ class MemoryRequest(Generic[Note]):
     """Whether these events are recorded once their rows are fetched."""
     group: tuple[BatchEvents, ...] = field(default=())
     """Recorded instead, all at once: the pieces of a group of equal times larger than a batch."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the request records its own events and nothing else."""
+        return self.record and not self.group
 
 
 def fetch_ahead(
@@ -54,16 +61,40 @@ def fetch_ahead(
 def _fetch_each(
     memory: Memory, requests: Iterable[MemoryRequest[Note]], stream: torch.cuda.Stream | None
 ) -> Iterator[tuple[Note, FetchedRows, torch.cuda.Event | None]]:
-    for request in requests:
+    for run in _runs(requests):
         with _on(stream):
-            plan = memory.plan(request.events, request.needed, record=request.record and not request.group)
-            fetched = memory.fetch(plan)
-            # later batches overwrite rows in the table, never the fetched copies
-            ready = stream.record_event() if stream is not None else None
-            memory.record(plan, fetched)
-            if request.group:
-                record_group(memory, request.group)
-        yield request.note, fetched, ready
+            plans = memory.plan_run(
+                [request.events for request in run],
+                [request.needed for request in run],
+                record=run[0].is_plain,
+            )
+        for request, plan in zip(run, plans, strict=True):
+            with _on(stream):
+                fetched = memory.fetch(plan)
+                # later batches overwrite rows in the table, never the fetched copies
+                ready = stream.record_event() if stream is not None else None
+                memory.record(plan, fetched)
+                if request.group:
+                    record_group(memory, request.group)
+            yield request.note, fetched, ready
+
+
+def _runs(requests: Iterable[MemoryRequest[Note]]) -> Iterator[list[MemoryRequest[Note]]]:
+    """Plain requests together, since planning many at once is cheaper; others alone. What comes before an
+    error is passed on before the error."""
+    run: list[MemoryRequest[Note]] = []
+    try:
+        for request in requests:
+            if run and not (request.is_plain and run[0].is_plain and len(run) < BATCHES_PER_PLAN):
+                yield run
+                run = []
+            run.append(request)
+    except Exception:
+        if run:
+            yield run
+        raise
+    if run:
+        yield run
 
 
 def _on(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:

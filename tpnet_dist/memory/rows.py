@@ -1,6 +1,6 @@
 """The rows of a block of nodes, each on its own clock. Ids here are local: 0 is the block's first node.
 
-Shape letters: N nodes of the block, U chosen ones, L layers, D width.
+Shape letters: N nodes of the block, U chosen ones, L layers, k hops, D width.
 """
 
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tpnet_dist.memory.projection import ProjectionKind, fill_projection
 from tpnet_dist.memory.walks import Walk
+from tpnet_dist.ranks.host_memory import ask_for_huge_pages
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,14 @@ class StoredRows:
     rows_ULD: Tensor
     clock_U: Tensor
     """Seconds; float64."""
-    degree_U: Tensor
-    """Sum of event weights on the row's clock; kept for walks that divide by it."""
-    products_ULL: Tensor
-    """Inner products among the stored layers of the row itself."""
+    degree_U: Tensor | None
+    """Sum of event weights on the row's clock, for walks that divide by it; float64."""
+    products_ULL: Tensor | None
+    """Inner products among the stored layers of the row itself, if they were asked for."""
 
     def columns(self) -> list[Tensor]:
-        return [self.rows_ULD, self.clock_U, self.degree_U, self.products_ULL]
+        everything = (self.rows_ULD, self.clock_U, self.degree_U, self.products_ULL)
+        return [column for column in everything if column is not None]
 
 
 @dataclass
@@ -33,7 +35,7 @@ class UndoLog:
     """What rows were before they were first changed since a snapshot."""
 
     is_saved_N: Tensor
-    entries: list[tuple[Tensor, dict[str, Tensor]]] = field(default_factory=list)
+    entries: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
 
 class RowTable:
@@ -52,10 +54,10 @@ class RowTable:
     ) -> None:
         self.walk, self.first_node, self.num_nodes = walk, first_node, num_nodes
         self._projection: ProjectionKind = projection
-        self.rows_NLD = torch.zeros(num_nodes, walk.layers, width, dtype=dtype, device=device)
-        self.clock_N = torch.zeros(num_nodes, dtype=torch.float64, device=device)
-        self.degree_N = torch.zeros(num_nodes if walk.keeps_degree else 0, dtype=dtype, device=device)
-        self._products_NLL = torch.zeros(num_nodes, walk.layers, walk.layers, dtype=dtype, device=device)
+        rows_NLD = torch.empty(num_nodes, walk.layers, width, dtype=dtype, device=device)
+        self.rows_NLD = ask_for_huge_pages(rows_NLD).zero_()
+        self._upper_NkD = self.rows_NLD[:, 1:]
+        self._products_NLL: Tensor | None = None
         self._stale_N = torch.ones(num_nodes, dtype=torch.bool, device=device)
         self._undo: UndoLog | None = None
 
@@ -65,51 +67,27 @@ class RowTable:
         fill_projection(
             self.rows_NLD[:, 0], kind=self._projection, first_node=self.first_node, seed=seed, epoch=epoch
         )
-        self.clock_N.zero_()
-        self.degree_N.zero_()
-        self._stale_N.fill_(True)
-        self._undo = None
+        self._forget_the_past()
 
-    def read(self, local_U: Tensor) -> StoredRows:
+    def read(self, local_U: Tensor, *, products: bool) -> list[Tensor]:
+        """Rows (U, L, D), and their self-products (U, L, L) if asked for."""
         rows_ULD = self.rows_NLD.index_select(0, local_U)
-        return StoredRows(
-            rows_ULD, self.clock_N[local_U], self.degree_of(local_U), self._products_of(local_U, rows_ULD)
-        )
+        return [rows_ULD, self._products_of(local_U, rows_ULD)] if products else [rows_ULD]
 
-    def read_layer(self, local_U: Tensor, layer: int) -> list[Tensor]:
-        """One layer with the clock and degree that reading it takes."""
-        return [self.rows_NLD[local_U, layer], self.clock_N[local_U], self.degree_of(local_U)]
+    def write(self, local_U: Tensor, upper_UkD: Tensor) -> None:
+        """Replace layers 1 … k of distinct rows."""
+        self._will_change(local_U)
+        self._upper_NkD.index_copy_(0, local_U, upper_UkD)
 
-    def degree_of(self, local_U: Tensor) -> Tensor:
-        if self.walk.keeps_degree:
-            return self.degree_N[local_U]
-        return torch.zeros(len(local_U), dtype=self.rows_NLD.dtype, device=local_U.device)
+    def scale_layer(self, local_U: Tensor, factor_U: Tensor, layer: int) -> None:
+        """Multiply one layer of distinct rows."""
+        self._will_change(local_U)
+        self.rows_NLD[local_U, layer] *= factor_U[:, None].to(self.rows_NLD.dtype)
 
-    def add(self, local_U: Tensor, clock_U: Tensor, messages_UkD: Tensor, weight_U: Tensor | None) -> None:
-        """Move distinct rows to their new clocks and add what their events brought to layers 1 … k."""
-        self._remember(local_U)
-        rows_ULD = self.rows_NLD.index_select(0, local_U)
-        if self.walk.forgets:
-            carry_UL = self.walk.carry_factors(clock_U - self.clock_N[local_U]).to(rows_ULD.dtype)
-            rows_ULD[:, 1:].mul_(carry_UL[:, 1:, None])
-        rows_ULD[:, 1:].add_(messages_UkD)
-        self.rows_NLD.index_copy_(0, local_U, rows_ULD)
-        self.set_clock(local_U, clock_U, weight_U)
-
-    def carry_layer(self, local_U: Tensor, clock_U: Tensor, layer: int) -> None:
-        """Move one layer of distinct rows to new clocks; `set_clock` must follow when all layers are done."""
-        self._remember(local_U)
-        if self.walk.forgets:
-            carry_UL = self.walk.carry_factors(clock_U - self.clock_N[local_U]).to(self.rows_NLD.dtype)
-            self.rows_NLD[local_U, layer] *= carry_UL[:, layer, None]
-
-    def set_clock(self, local_U: Tensor, clock_U: Tensor, weight_U: Tensor | None) -> None:
-        """Set the clocks; where a degree is kept, bring it to them and add the events' weights."""
-        if weight_U is not None:
-            kept_U = self.walk.event_weight(clock_U - self.clock_N[local_U]) * self.degree_N[local_U]
-            self.degree_N[local_U] = (kept_U + weight_U).to(self.degree_N.dtype)
-        self.clock_N[local_U] = clock_U
-        self._stale_N[local_U] = True
+    def add_to_layer(self, local_U: Tensor, sums_UD: Tensor, layer: int) -> None:
+        """To one layer of distinct rows."""
+        self._will_change(local_U)
+        self.rows_NLD[:, layer].index_add_(0, local_U, sums_UD)
 
     def snapshot(self) -> None:
         """From now on remember what each row was, so that `restore` can bring this moment back.
@@ -121,36 +99,36 @@ class RowTable:
     def restore(self) -> None:
         """Back to the moment of the snapshot, which stays in force."""
         assert self._undo is not None, "restore needs a snapshot"
-        for local_U, saved in self._undo.entries:
-            for name, tensor in self.tensors().items():
-                if len(tensor):
-                    tensor.index_copy_(0, local_U, saved[name])
+        for local_U, saved_ULD in self._undo.entries:
+            self.rows_NLD.index_copy_(0, local_U, saved_ULD)
             self._stale_N[local_U] = True
         self.snapshot()
 
     def forget_snapshot(self) -> None:
         self._undo = None
 
-    def _remember(self, local_U: Tensor) -> None:
-        if self._undo is None:
-            return
-        first_U = local_U[~self._undo.is_saved_N[local_U]]
-        self._undo.is_saved_N[first_U] = True
-        saved = {name: tensor[first_U] for name, tensor in self.tensors().items() if len(tensor)}
-        self._undo.entries.append((first_U, saved))
+    def load(self, rows_NLD: Tensor) -> None:
+        self.rows_NLD.copy_(rows_NLD)
+        self._forget_the_past()
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything that recording changes, by name."""
-        return {"rows": self.rows_NLD, "clock": self.clock_N, "degree": self.degree_N}
-
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        for name, tensor in self.tensors().items():
-            tensor.copy_(tensors[name])
+    def _forget_the_past(self) -> None:
         self._stale_N.fill_(True)
         self._undo = None
 
+    def _will_change(self, local_U: Tensor) -> None:
+        # where nobody ever asked for products, none are cached
+        if self._products_NLL is not None:
+            self._stale_N.index_fill_(0, local_U, True)
+        if self._undo is not None:
+            first_U = local_U[~self._undo.is_saved_N[local_U]]
+            self._undo.is_saved_N[first_U] = True
+            self._undo.entries.append((first_U, self.rows_NLD[first_U]))
+
     def _products_of(self, local_U: Tensor, rows_ULD: Tensor) -> Tensor:
         """A row's products change only with the row: refresh the stale ones, keep the others."""
+        if self._products_NLL is None:
+            layers = self.walk.layers
+            self._products_NLL = self.rows_NLD.new_zeros(self.num_nodes, layers, layers)
         stale = self._stale_N[local_U].nonzero().squeeze(1)
         fresh_ULD = rows_ULD[stale]
         self._products_NLL[local_U[stale]] = torch.bmm(fresh_ULD, fresh_ULD.transpose(1, 2))

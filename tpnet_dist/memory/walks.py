@@ -12,18 +12,22 @@ happens to it while its node is silent: no dense decay, no rebasing, and no fact
 D_u, the degree, is the sum of the weights of u's events, kept on u's clock like the row. A message of v's
 layer l−1 to u's layer l is: weight of the event × v's row read at u's new clock.
 
-Shape letters: N nodes or events, L layers (hops + 1).
+Shape letters: N nodes or events, L layers (hops + 1), T terms of sums, k hops.
 """
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from tpnet_dist.errors import InputError
 
 WalkKind = Literal["decay", "count", "transition"]
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -51,35 +55,31 @@ class Walk:
     def keeps_degree(self) -> bool:
         return self.kind == "transition"
 
-    @property
-    def forgets(self) -> bool:
-        """Whether factors differ from 1 at all; where not, whole passes are left out."""
-        return self.kind != "count" and self.decay > 0
-
-    def event_weight(self, age_N: Tensor) -> Tensor:
-        """How much an event counts that lies `age` before the clock it is added on."""
-        return torch.exp(-self.decay * age_N) if self.forgets else torch.ones_like(age_N)
-
-    def read_factors(self, elapsed_N: Tensor, degree_N: Tensor) -> Tensor:
-        """Factors that turn stored rows into the walk matrix's rows, `elapsed` after their clock."""
-        if self.kind == "transition":
-            # a node without events has zero rows: any finite factor serves
-            normal_N = torch.where(degree_N > 0, 1 / degree_N, torch.zeros_like(degree_N))
-            factors_NL = normal_N[:, None].repeat(1, self.layers)
-            factors_NL[:, 0] = 1
-            return factors_NL
-        return self._decayed(elapsed_N)
-
-    def carry_factors(self, elapsed_N: Tensor) -> Tensor:
-        """Factors that move a stored row to a clock `elapsed` later."""
-        if self.kind == "transition":
-            factors_NL = self.event_weight(elapsed_N)[:, None].repeat(1, self.layers)
-            factors_NL[:, 0] = 1
-            return factors_NL
-        return self._decayed(elapsed_N)
-
-    def _decayed(self, elapsed_N: Tensor) -> Tensor:
-        if not self.forgets:
-            return torch.ones(len(elapsed_N), self.layers, dtype=elapsed_N.dtype, device=elapsed_N.device)
+    def read_factors(self, elapsed_N: Tensor, degree_N: Tensor | None) -> Tensor:
+        """Factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (N, L)."""
         layer_L = torch.arange(self.layers, dtype=elapsed_N.dtype, device=elapsed_N.device)
-        return torch.exp(-self.decay * elapsed_N[:, None] * layer_L)
+        if degree_N is not None:
+            # from its first event on a degree is at least 1; before that there is nothing to divide
+            return torch.where(layer_L > 0, 1 / degree_N.clamp(min=1)[:, None], 1.0)
+        return torch.exp(-self._rate * elapsed_N[:, None] * layer_L)
+
+    def event_weights(self, age_N: Floats) -> Floats:
+        """How much events count that lie `age` before the clocks they are added on."""
+        return np.exp(-self._rate * age_N)
+
+    def message_weights(self, age_T: Floats, elapsed_T: Floats, degree_T: Floats | None) -> Floats:
+        """Of messages that read layers 0 … k−1 of rows, `elapsed` after their clocks: (k, T)."""
+        layer_k1 = np.arange(self.hops)[:, None]
+        if degree_T is not None:
+            return self.event_weights(age_T) * np.where(layer_k1 > 0, 1 / np.maximum(degree_T, 1), 1.0)
+        return np.exp(-self._rate * (age_T + layer_k1 * elapsed_T))
+
+    def carry_weights(self, elapsed_T: Floats) -> Floats:
+        """Factors that move layers 1 … k of rows to clocks `elapsed` later: (k, T)."""
+        layer_k1 = np.arange(1, self.layers)[:, None]
+        power_k1 = np.ones_like(layer_k1) if self.keeps_degree else layer_k1
+        return np.exp(-self._rate * power_k1 * elapsed_T)
+
+    @property
+    def _rate(self) -> float:
+        return 0.0 if self.kind == "count" else self.decay

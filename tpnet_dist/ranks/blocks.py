@@ -23,6 +23,11 @@ class Blocks:
         first = min(rank * self.rows_per_rank, self.num_rows)
         return first, min(first + self.rows_per_rank, self.num_rows)
 
+    @property
+    def borders(self) -> list[int]:
+        """Where each rank's rows begin, and where the last rank's end."""
+        return [min(rank * self.rows_per_rank, self.num_rows) for rank in range(self.num_ranks + 1)]
+
     def owner_of(self, rows: Tensor) -> Tensor:
         return rows // self.rows_per_rank
 

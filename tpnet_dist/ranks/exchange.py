@@ -5,6 +5,7 @@ A route says how many rows go where; it is made once and serves every trip.
     1. route    each rank says how many rows it has for each owner; the counts cross over
     2. forward  rows travel from the askers to the owners (ids asked for; messages)
     3. back     rows travel from the owners to the askers (what was asked for)
+    4. deliver  rows for other ranks travel forward, and are added to what the owners keep for themselves
 
 Two ranks, rank 0 owning rows 0–3 and rank 1 rows 4–7; rank 0 asks for 1 4 6, rank 1 for 0 1:
 
@@ -35,6 +36,18 @@ class ExchangeRoute:
     recv_counts: list[int]
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """Which of some rows stay, how many go to each rank, and to which staying ones incoming ones add."""
+
+    own: slice
+    """Rows are sorted by owner, so these are neighbours."""
+    route: ExchangeRoute
+    """Of the others alone."""
+    receiver: Tensor
+    """For each incoming row, sender after sender, its place among the own rows."""
+
+
 class Exchange(Protocol):
     """What the memory needs of an exchange; with one process and with many it is the same to its user."""
 
@@ -45,6 +58,7 @@ class Exchange(Protocol):
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
+    def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor: ...
 
 
 class LocalExchange:
@@ -61,6 +75,9 @@ class LocalExchange:
 
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return list(columns)
+
+    def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        return rows
 
 
 class RankExchange:
@@ -83,6 +100,12 @@ class RankExchange:
 
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return self._trip(columns, route.recv_counts, route.send_counts)
+
+    def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        """The own rows, with what other ranks sent added to them; `dtype` is that of the journey."""
+        own, others = rows[delivery.own], [rows[: delivery.own.start], rows[delivery.own.stop :]]
+        [incoming] = self.forward(delivery.route, [torch.cat(others).to(dtype)])
+        return own.index_add_(0, delivery.receiver, incoming.to(rows.dtype))
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:
         """All columns of a row travel side by side as bytes: one collective, whatever their types."""

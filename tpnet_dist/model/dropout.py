@@ -1,0 +1,120 @@
+"""Dropout that belongs to an event, not to a running generator.
+
+Each event has a key, made of (seed, epoch, event). What is dropped in scoring the event follows from its key
+and the order of the model's layers alone: not from which rank scores it, in which company, or what was drawn
+before. So any number of ranks, any cut into parts and any restart drop the same.
+
+One random byte decides on one value, so rates are multiples of 1/256 (0.1 becomes 26/256), and kept values
+are scaled by exactly the inverse of the rate of keeping. On the host the bytes come from one SFC64 stream per
+event: 11 ms for the 36 million values of a step of 200 events, where torch's own draws take 350 ms. Elsewhere
+they come from SplitMix64 of a counter, in torch's integer arithmetic; host and device hence drop differently.
+
+Shape letters: B events, N = B·n sequences, A and X other axes of what is dropped, W words of 8 bytes.
+"""
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+GOLDEN = 0x9E3779B97F4A7C15
+MAX_RATE = 0.9
+
+
+def event_keys(seed: int, epoch: int, events_B: Tensor) -> Tensor:
+    """Keys for the events of these numbers: int64, spread over all 64 bits."""
+    state_B = _mix(events_B.to(torch.int64) + _signed(GOLDEN * (seed + 1)))
+    return _mix(state_B + _signed(GOLDEN * (epoch + 1)))
+
+
+class Dropout:
+    """Keeps everything: what scoring uses."""
+
+    keeps_all = True
+    scale = 1.0
+
+    def drop_(self, values_ANX: Tensor) -> Tensor:
+        return values_ANX
+
+    def add(self, residual_ANX: Tensor, values_ANX: Tensor) -> Tensor:
+        return residual_ANX + values_ANX
+
+
+class EventDropout(Dropout):
+    """Drops values by the keys of B events; every call draws the next masks.
+
+    Kept values are not scaled: whoever makes or takes them multiplies its weights by `scale` instead, which
+    costs nothing.
+    """
+
+    keeps_all = False
+
+    def __init__(self, keys_B: Tensor, rate: float) -> None:
+        assert 0 < rate <= MAX_RATE, rate
+        self._threshold = max(1, round(256 * rate))
+        self.scale = 256 / (256 - self._threshold)
+        self._num_events = len(keys_B)
+        self._bytes: _Bytes = HostBytes(keys_B) if keys_B.device.type == "cpu" else DeviceBytes(keys_B)
+
+    def drop_(self, values_ANX: Tensor) -> Tensor:
+        """In place."""
+        return values_ANX.mul_(self._keep_mask(values_ANX))
+
+    def add(self, residual_ANX: Tensor, values_ANX: Tensor) -> Tensor:
+        """residual + what is kept of the values, in one pass."""
+        return torch.addcmul(residual_ANX, values_ANX, self._keep_mask(values_ANX))
+
+    def _keep_mask(self, values_ANX: Tensor) -> Tensor:
+        """1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
+        A, N, X = values_ANX.shape
+        mask_ANX = values_ANX.new_empty(values_ANX.shape)
+        if N:
+            B, n = self._num_events, N // self._num_events
+            keep_BAnX = self._bytes.draw(A * n * X).ge_(self._threshold).view(B, A, n, X)
+            mask_ANX.view(A, B, n, X).copy_(keep_BAnX.transpose(0, 1))
+        return mask_ANX
+
+
+class _Bytes(Protocol):
+    def draw(self, count: int) -> Tensor:
+        """The next `count` random bytes of each event, (B, count); the caller may change them."""
+
+
+class HostBytes:
+    """One generator per event, read on from call to call."""
+
+    def __init__(self, keys_B: Tensor) -> None:
+        self._streams = [np.random.SFC64(key % 2**64) for key in keys_B.tolist()]
+
+    def draw(self, count: int) -> Tensor:
+        words_BW = np.empty((len(self._streams), -(-count // 8)), dtype=np.uint64)
+        for words_W, stream in zip(words_BW, self._streams, strict=True):
+            words_W[:] = stream.random_raw(len(words_W))
+        return torch.from_numpy(words_BW.view(np.uint8))[:, :count].contiguous()
+
+
+class DeviceBytes:
+    """The same in torch: word w of call c of an event is a hash of (key, c, w)."""
+
+    def __init__(self, keys_B: Tensor) -> None:
+        self._keys_B, self._calls = keys_B, 0
+
+    def draw(self, count: int) -> Tensor:
+        self._calls += 1
+        state_B = _mix(self._keys_B + _signed(GOLDEN * self._calls))
+        counter_W = torch.arange(1, -(-count // 8) + 1, device=state_B.device) * _signed(GOLDEN)
+        return _mix(state_B[:, None] + counter_W).view(torch.uint8)[:, :count].contiguous()
+
+
+def _mix(state: Tensor) -> Tensor:
+    """SplitMix64's finaliser; torch's shift repeats the sign, so the bits it brings in are cut off."""
+    for bits, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        shifted = (state >> bits).bitwise_and_((1 << (64 - bits)) - 1)
+        state = shifted.bitwise_xor_(state).mul_(_signed(factor))
+    return state
+
+
+def _signed(value: int) -> int:
+    """The same 64 bits as an int64."""
+    return (value + 2**63) % 2**64 - 2**63

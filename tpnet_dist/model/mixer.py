@@ -1,0 +1,109 @@
+"""The MLP-Mixer: mix the tokens of a sequence channel by channel, then the channels token by token.
+
+Tensors are (M, N, K), tokens first. So mixing tokens is one matrix product and its norm a reduction over the
+first axis; nothing is ever turned round.
+
+Shape letters: M tokens of a sequence, N sequences, K channels, H hidden tokens.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
+
+from tpnet_dist.model.dropout import Dropout
+from tpnet_dist.model.linear import AlignedLinear, linear
+
+
+class TokenMixing(nn.Module):
+    """LayerNorm → linear → GELU → dropout → linear → dropout along the tokens, added to the input.
+
+    The norm's weights are folded into the first linear layer.
+    """
+
+    def __init__(self, tokens: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(tokens)
+        self.first = nn.Linear(tokens, hidden)
+        self.second = nn.Linear(hidden, tokens)
+
+    def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
+        norm, first, second = self.norm, self.first, self.second
+        normal_MNK: Tensor = _NormalTokens.apply(x_MNK, norm.eps)  # type: ignore[no-untyped-call]
+        bias_H = torch.addmv(first.bias, first.weight, norm.bias)
+        hidden_HNK = F.gelu(_along_tokens(normal_MNK, first.weight * norm.weight, bias_H))
+        hidden_HNK = dropout.drop_(hidden_HNK)
+        mixed_MNK = _along_tokens(hidden_HNK, second.weight * dropout.scale**2, second.bias * dropout.scale)
+        return dropout.add(x_MNK, mixed_MNK)
+
+
+class ChannelMixing(nn.Module):
+    """The same along the channels."""
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+        self.first = AlignedLinear(channels, hidden)
+        self.second = AlignedLinear(hidden, channels)
+
+    def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
+        second, hidden = self.second, dropout.drop_(self._hidden(x_MNK))
+        mixed_MNK = linear(hidden, second.weight * dropout.scale**2, second.bias * dropout.scale)
+        return dropout.add(x_MNK, mixed_MNK)
+
+    def pooled(self, x_MNK: Tensor) -> Tensor:
+        """The mean over tokens if nothing is dropped: the last layer comes after it, on M times fewer."""
+        pooled_NK: Tensor = x_MNK.mean(0) + self.second(self._hidden(x_MNK).mean(0))
+        return pooled_NK
+
+    def _hidden(self, x_MNK: Tensor) -> Tensor:
+        return F.gelu(self.first(self.norm(x_MNK)))
+
+
+class MixerLayer(nn.Module):
+    """The paper's layer: half as many hidden tokens, four times as many hidden channels."""
+
+    def __init__(self, tokens: int, channels: int) -> None:
+        super().__init__()
+        self.tokens = TokenMixing(tokens, tokens // 2)
+        self.channels = ChannelMixing(channels, 4 * channels)
+
+
+class Mixer(nn.Module):
+    """Layers one after another, then the mean over the tokens: (M, N, K) → (N, K)."""
+
+    def __init__(self, num_layers: int, tokens: int, channels: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(MixerLayer(tokens, channels) for _ in range(num_layers))
+
+    def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
+        for number, layer in enumerate(self.layers, start=1):
+            assert isinstance(layer, MixerLayer)
+            x_MNK = layer.tokens(x_MNK, dropout)
+            if number == len(self.layers) and dropout.keeps_all:
+                return layer.channels.pooled(x_MNK)
+            x_MNK = layer.channels(x_MNK, dropout)
+        return x_MNK.mean(0)
+
+
+def _along_tokens(x_MNK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
+    out = torch.addmm(bias_H[:, None], weight_HM, x_MNK.flatten(1))
+    return out.view(len(weight_HM), *x_MNK.shape[1:])
+
+
+class _NormalTokens(torch.autograd.Function):
+    """LayerNorm's division along the first axis, without its weights; autograd takes twice as many passes."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x_MNK: Tensor, eps: float) -> Tensor:
+        normal_MNK = x_MNK - x_MNK.mean(0)
+        inverse_NK = torch.rsqrt(normal_MNK.square().mean(0) + eps)
+        ctx.save_for_backward(normal_MNK.mul_(inverse_NK), inverse_NK)
+        return normal_MNK
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient_MNK: Tensor) -> tuple[Tensor, None]:
+        normal_MNK, inverse_NK = ctx.saved_tensors  # type: ignore[attr-defined]
+        along_NK = (gradient_MNK * normal_MNK).mean(0)
+        across_MNK = torch.addcmul(gradient_MNK, normal_MNK, along_NK, value=-1)
+        return across_MNK.sub_(gradient_MNK.mean(0)).mul_(inverse_NK), None

@@ -1,0 +1,157 @@
+"""Weights under the names of the released implementation, and back.
+
+Its checkpoint holds `Sequential(backbone, predictor)`. Besides weights it has the memory and, because the
+predictor refers to the same memory, all of that twice; what is not a weight of the model is left out here.
+
+The token MLP differs in its columns: the released code pads features, absent ones too, with zeros to a
+common width. Columns that only ever meet zeros are dropped on the way here and are zero on the way back.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isqrt
+
+import torch
+from torch import Tensor
+
+from tpnet_dist.model.tpnet import TPNet
+
+# released module → ours; # is the number of a mixer layer
+_MODULES = {
+    "0.random_projections.mlp.0": "pair_features.first",
+    "0.random_projections.mlp.2": "pair_features.second",
+    "0.embedding_module.projection_layer.0": "token_mlp.first",
+    "0.embedding_module.projection_layer.2": "token_mlp.second",
+    "0.embedding_module.mlp_mixers.#.token_norm": "mixer.layers.#.tokens.norm",
+    "0.embedding_module.mlp_mixers.#.token_feedforward.ffn.0": "mixer.layers.#.tokens.first",
+    "0.embedding_module.mlp_mixers.#.token_feedforward.ffn.3": "mixer.layers.#.tokens.second",
+    "0.embedding_module.mlp_mixers.#.channel_norm": "mixer.layers.#.channels.norm",
+    "0.embedding_module.mlp_mixers.#.channel_feedforward.ffn.0": "mixer.layers.#.channels.first",
+    "0.embedding_module.mlp_mixers.#.channel_feedforward.ffn.3": "mixer.layers.#.channels.second",
+    "1.fc1": "predictor.first",
+    "1.fc2": "predictor.second",
+}
+_KINDS = ("weight", "bias")
+_TO_OURS = {
+    **{f"{theirs}.{kind}": f"{ours}.{kind}" for theirs, ours in _MODULES.items() for kind in _KINDS},
+    "0.time_encoder.w.weight": "time_encoding.frequency",
+    "0.time_encoder.w.bias": "time_encoding.phase",
+}
+_TO_THEIRS = {ours: theirs for theirs, ours in _TO_OURS.items()}
+_TOKEN_WEIGHT, _FREQUENCY = "token_mlp.first.weight", "time_encoding.frequency"
+_MEMORY = re.compile(r"0\.random_projections\.(begging_time|now_time|random_projections\.)|1\.random_proj")
+
+
+@dataclass(frozen=True)
+class PublishedSizes:
+    """Sizes that a released checkpoint has, as `TPNet` takes them: `TPNet(**asdict(sizes))`."""
+
+    hops: int
+    neighbors: int
+    node_width: int
+    edge_width: int
+    time_width: int
+    channels: int
+    mixer_layers: int
+    use_memory: bool
+
+
+def published_sizes(state: Mapping[str, Tensor]) -> PublishedSizes:
+    """Feature widths are those the features were padded to; a model may be built with the true ones."""
+    weights = _weights(state)
+    token_weight = weights["0.embedding_module.projection_layer.0.weight"]
+    channels = len(weights["0.embedding_module.projection_layer.2.weight"])
+    time_width = len(weights["0.time_encoder.w.weight"])
+    pair_weight = weights.get("0.random_projections.mlp.2.weight")
+    pair_width = 0 if pair_weight is None else len(pair_weight)
+    return PublishedSizes(
+        hops=isqrt(pair_width) // 2 - 1 if pair_width else 3,
+        neighbors=len(weights["0.embedding_module.mlp_mixers.0.token_norm.weight"]),
+        # the released code takes as many channels as node features
+        node_width=channels,
+        edge_width=token_weight.shape[1] - channels - time_width - 2 * pair_width,
+        time_width=time_width,
+        channels=channels,
+        mixer_layers=sum(name.endswith("token_norm.weight") for name in weights),
+        use_memory=pair_width > 0,
+    )
+
+
+def load_published(model: TPNet, state: Mapping[str, Tensor]) -> None:
+    """Take the weights of a released checkpoint; features may be narrower than it has padded them to."""
+    sizes = published_sizes(state)
+    if model.node_width > sizes.node_width or model.edge_width > sizes.edge_width:
+        raise ValueError(
+            f"node and edge features are {model.node_width} and {model.edge_width} wide, but the checkpoint "
+            f"takes at most {sizes.node_width} and {sizes.edge_width}; use the features it was trained with"
+        )
+    ours = {_rename(name, _TO_OURS): tensor for name, tensor in _weights(state).items()}
+    kept = _kept_columns(model, sizes.node_width, sizes.edge_width)
+    ours[_TOKEN_WEIGHT] = ours[_TOKEN_WEIGHT][:, kept]
+    ours[_FREQUENCY] = ours[_FREQUENCY].flatten()
+    _require_shapes(ours, model.state_dict())
+    model.load_state_dict(ours)
+
+
+def to_published(
+    model: TPNet, *, node_width: int, edge_width: int, tensors: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """The weights as the released code has them with features padded to these widths.
+
+    `tensors`: something else by the names of the model's parameters, such as gradients.
+    """
+    ours = dict(model.state_dict() if tensors is None else tensors)
+    narrow = ours[_TOKEN_WEIGHT]
+    padding = node_width - model.node_width + edge_width - model.edge_width
+    wide = narrow.new_zeros(narrow.shape[0], narrow.shape[1] + padding)
+    wide[:, _kept_columns(model, node_width, edge_width)] = narrow
+    ours[_TOKEN_WEIGHT] = wide
+    ours[_FREQUENCY] = ours[_FREQUENCY][:, None]
+    return {_rename(name, _TO_THEIRS): tensor for name, tensor in ours.items()}
+
+
+def _weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    weights = {name: tensor for name, tensor in state.items() if not _MEMORY.match(name)}
+    for name in weights:
+        if _numberless(name) not in _TO_OURS:
+            raise ValueError(f"{name!r} is not a weight of the released TPNet; pass the state of its model")
+    missing = [name for name in ("0.time_encoder.w.weight", "1.fc1.weight") if name not in weights]
+    if missing:
+        raise ValueError(f"{missing[0]!r} is missing; pass the whole state, backbone (0.) and predictor (1.)")
+    return weights
+
+
+def _rename(name: str, names: Mapping[str, str]) -> str:
+    number = re.search(r"(?<=mlp_mixers\.|xer\.layers\.)\d+", name)
+    renamed = names[_numberless(name)]
+    return renamed.replace("#", number.group()) if number else renamed
+
+
+def _numberless(name: str) -> str:
+    return re.sub(r"(?<=mlp_mixers\.|xer\.layers\.)\d+", "#", name)
+
+
+def _kept_columns(model: TPNet, node_width: int, edge_width: int) -> Tensor:
+    """Which columns of a token weight for features padded to these widths the model has."""
+    time_width = len(model.time_encoding.phase)
+    pair_columns = 2 * model.pair_features.width if model.pair_features else 0
+    edge_start = node_width + time_width
+    pair_start = edge_start + edge_width
+    return torch.cat(
+        [
+            torch.arange(model.node_width),
+            torch.arange(node_width, edge_start + model.edge_width),
+            torch.arange(pair_start, pair_start + pair_columns),
+        ]
+    )
+
+
+def _require_shapes(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    for name in sorted({*found, *wanted}):
+        shapes = [tuple(state[name].shape) if name in state else None for state in (found, wanted)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"{name} is {shapes[0]} in the checkpoint, but {shapes[1]} in the model; "
+                "build the model with the checkpoint's sizes"
+            )

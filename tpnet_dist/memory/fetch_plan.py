@@ -25,11 +25,11 @@ class FetchPlan:
     clock_U: Floats
     degree_U: Floats | None
     border_GP: Integers
-    """Where each batch's rows of each rank begin, and where those of its last rank end."""
+    """Where each batch's rows of each rank begin, and those of its last rank end: (G, P + 1)."""
     place_V: Integers
     """Where the rows of touched nodes lie in all this; it means nothing for nodes that are not fetched."""
     num_asked: int
-    """How many rows slices asked for; the others are own rows that only other ranks' slices touch."""
+    """How many rows the slices ask for; the others are own rows that only other ranks' slices touch."""
 
     @classmethod
     def of(
@@ -37,32 +37,31 @@ class FetchPlan:
     ) -> "FetchPlan":
         """Rows of this rank's slices, further ones, and of its own those it will have to change.
 
-        `at_once`: the batches are recorded together, so all of them see the clocks as they are now.
+        Moves the clocks past every batch that is recorded, unless all are recorded `at_once` in the end.
         """
         key_U, num_asked = _choose(touched, needed, record)
-        blocks, border_GP = touched.blocks, touched.borders_among(key_U)
-        first_G, stop_G = border_GP[:, 0], border_GP[:, -1]
-        node_U = key_U - touched.first_key_G.repeat(stop_G - first_G)
-        owner_first_U = np.tile(blocks.borders[:-1], len(border_GP)).repeat(np.diff(border_GP).reshape(-1))
-        rows = [slice(*borders) for borders in zip(first_G.tolist(), stop_G.tolist(), strict=True)]
+        border_GP = touched.rank_borders(key_U)
+        node_U = key_U - touched.first_keys().repeat(border_GP[:, -1] - border_GP[:, 0])
+        owners_first = np.tile(touched.blocks.borders[:-1], touched.num_batches)
+        rows = [slice(first, stop) for first, *_, stop in border_GP.tolist()]
         clock_U, degree_U = _read_clocks(touched, clocks, node_U, rows, moves=record and not at_once)
         return cls(
             node_U=node_U,
-            local_U=node_U - owner_first_U,
+            local_U=node_U - owners_first.repeat(np.diff(border_GP).reshape(-1)),
             clock_U=clock_U,
             degree_U=degree_U,
             border_GP=border_GP,
-            place_V=key_U.searchsorted(touched.key_V),
+            place_V=_places(touched.key_V, key_U),
             num_asked=num_asked,
         )
 
 
 def _choose(touched: Touched, needed: Sequence[Tensor | None], record: bool) -> tuple[Integers, int]:
-    """Keys of the rows to fetch, and how many of them were asked for."""
-    key_V, is_mine_V = touched.key_V, touched.is_in_slice_VP[:, touched.rank]
+    """Keys of the rows to fetch, and how many of them slices ask for."""
+    key_V, is_mine_V = touched.key_V, touched.is_mine()
     further = [
         nodes.cpu().numpy() + first_key
-        for nodes, first_key in zip(needed, touched.first_key_G, strict=True)
+        for nodes, first_key in zip(needed, touched.first_keys(), strict=True)
         if nodes is not None
     ]
     asked = key_V[is_mine_V]
@@ -76,18 +75,23 @@ def _choose(touched: Touched, needed: Sequence[Tensor | None], record: bool) -> 
     return np.sort(np.concatenate([asked, alone]), kind="stable") if len(alone) else asked, len(asked)
 
 
+def _places(key_V: Integers, key_U: Integers) -> Integers:
+    """Where keys lie among others, both sorted; on one rank they are often the same."""
+    return np.arange(len(key_V)) if np.array_equal(key_V, key_U) else key_U.searchsorted(key_V)
+
+
 def _read_clocks(
     touched: Touched, clocks: Clocks, node_U: Integers, rows: list[slice], *, moves: bool
 ) -> tuple[Floats, Floats | None]:
-    """Clocks and degrees before each batch, which then moves them on."""
+    """Clocks and degrees before each batch."""
     clock_U = np.empty(len(node_U))
     degree_U = np.empty(len(node_U)) if clocks.walk.keeps_degree else None
     weight_V = clocks.weights_of(touched)
-    first_V = touched.batch_V.searchsorted(np.arange(touched.num_batches + 1)).tolist()
+    borders = touched.batch_borders().tolist()
     for batch, here in enumerate(rows):
         clock_U[here] = clocks.clock_N[node_U[here]]
         if degree_U is not None:
             degree_U[here] = clocks.degree_N[node_U[here]]
         if moves:
-            clocks.move(touched, slice(first_V[batch], first_V[batch + 1]), weight_V)
+            clocks.move(touched, slice(borders[batch], borders[batch + 1]), weight_V)
     return clock_U, degree_U

@@ -1,6 +1,6 @@
 """The propagation memory: plan → fetch → record, exact, with a cost that does not depend on the nodes.
 
-    1. plan    which rows this rank's slice needs, who owns them, who sends messages for which rows
+    1. plan    which rows this rank's slice needs, who owns them, who sends messages for which rows; clocks
     2. fetch   ids to the owners (already in the plan), rows back
     3. record  messages from the rows just fetched, summed per receiver, sent to the owners, added
 
@@ -8,10 +8,10 @@ fetch(b) → record(b) → fetch(b+1) is the only order that matters; whoever co
 
 Two ranks, nodes 0 1 | 2 3, a batch of two events (0,2) and (2,3), one scored by each rank:
 
-    rank 0 fetches rows 0 2, sends its message of 2 to 0 (its own) and of 0 to 2 (rank 1's)
-    rank 1 fetches rows 2 3, sends its messages to 2 and 3 (its own); it adds both messages for 2
+    rank 0 fetches rows 0 2, adds its message of 2 to 0 (its own) and sends that of 0 to 2 (rank 1's)
+    rank 1 fetches rows 2 3, adds its messages to 2 and 3 (its own), and to 2 that of rank 0
 
-Shape letters: U fetched nodes, R receivers, E messages, V touched nodes, L layers, k hops, D width.
+Shape letters: U fetched nodes, R receivers, V touched nodes, L layers, k hops, D width.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from tpnet_dist.memory.clocks import Clocks
 from tpnet_dist.memory.fetch_plan import FetchPlan
 from tpnet_dist.memory.plan import BatchEvents, EventRun, Floats, check_nodes
 from tpnet_dist.memory.projection import ProjectionKind
-from tpnet_dist.memory.record_plan import RecordPlan, plan_records
+from tpnet_dist.memory.record_plan import RecordPlan, RecordPlanner
 from tpnet_dist.memory.rows import RowTable, StoredRows
 from tpnet_dist.memory.touched import Touched
 from tpnet_dist.memory.walks import Walk
@@ -142,9 +142,9 @@ class Memory:
         record: bool = True,
         at_once: bool = False,
     ) -> list[MemoryPlan]:
-        """Stage 1 for consecutive batches, for a fraction of the cost of one by one.
+        """Stage 1 for consecutive batches, for a fraction of its cost one by one.
 
-        `at_once`: all of them see the memory before the first, and are recorded together.
+        `at_once`: all see the memory before the first, and whoever records them together moves the clocks.
         """
         needed = needed or [None] * len(batches)
         run = self.check(batches, needed, record=record)
@@ -153,11 +153,11 @@ class Memory:
             fetch = FetchPlan.of(touched, needed, self.clocks, record=record, at_once=at_once)
             self._count(touched, fetch, needed, record)
             records: Sequence[RecordPlan | None] = [None] * len(batches)
-            if record:
-                dtype = self.table.rows_NLD.dtype
-                records = plan_records(touched, fetch, self.walk, dtype, self.device)
-                self._planned_until = float(run.time_N[-1]) if len(run.time_N) else self._planned_until
-            return self._agree(batches, fetch, records)
+            if record and len(run.time_N):
+                planner = RecordPlanner(touched, fetch, self.walk, self.device)
+                records = planner.plan(self.table.rows_NLD.dtype)
+                self._planned_until = float(run.time_N[-1])
+            return self._agree(run, fetch, records)
 
     def fetch(self, plan: MemoryPlan, *, products: bool = True) -> FetchedRows:
         """Stage 2: the planned rows, as they are now; `products` says whether with their self-products."""
@@ -237,25 +237,32 @@ class Memory:
         return run
 
     def _agree(
-        self, batches: Sequence[BatchEvents], fetch: FetchPlan, records: Sequence[RecordPlan | None]
+        self, run: EventRun, fetch: FetchPlan, records: Sequence[RecordPlan | None]
     ) -> list[MemoryPlan]:
         """Tell the owners which rows are wanted."""
-        sizes = (fetch.border_GP[:, -1] - fetch.border_GP[:, 0]).tolist()
+        rows = (fetch.border_GP[:, -1] - fetch.border_GP[:, 0]).tolist()
         nodes, local, clocks = (
-            torch.from_numpy(column).to(self.device).split_with_sizes(sizes)
+            torch.from_numpy(column).to(self.device).split_with_sizes(rows)
             for column in (fetch.node_U, fetch.local_U, fetch.clock_U)
         )
-        degrees: Sequence[Tensor | None] = [None] * len(sizes)
+        degrees: Sequence[Tensor | None] = [None] * len(rows)
         if fetch.degree_U is not None:
-            degrees = torch.from_numpy(fetch.degree_U).to(self.device).split_with_sizes(sizes)
+            degrees = torch.from_numpy(fetch.degree_U).to(self.device).split_with_sizes(rows)
         plans = []
-        for batch, counts_P in enumerate(np.diff(fetch.border_GP).tolist()):
+        counts_GP, sizes = np.diff(fetch.border_GP).tolist(), run.sizes.tolist()
+        for batch, counts_P in enumerate(counts_GP):
             route = self.exchange.route(counts_P)
             [served] = self.exchange.forward(route, [local[batch]])
-            record = records[batch] if len(batches[batch]) else None
+            record = records[batch] if sizes[batch] else None
             plans.append(
                 MemoryPlan(
-                    nodes[batch], clocks[batch], degrees[batch], route, served, record, self._next_turn
+                    nodes_U=nodes[batch],
+                    clock_U=clocks[batch],
+                    degree_U=degrees[batch],
+                    route=route,
+                    served=served,
+                    record=record,
+                    turn=self._next_turn,
                 )
             )
             self._next_turn += record is not None
@@ -266,10 +273,10 @@ class Memory:
     ) -> None:
         account = self.exchange.account
         account.batches += touched.num_batches
-        account.rows_wanted += len(touched.mine_E) + sum(len(nodes) for nodes in needed if nodes is not None)
+        account.rows_wanted += len(touched.mine_M) + sum(len(nodes) for nodes in needed if nodes is not None)
         account.rows_fetched += fetch.num_asked
         if record:
-            account.rows_recorded += int(touched.is_in_slice_VP[:, touched.rank].sum())
+            account.rows_recorded += int(touched.is_mine().sum())
 
     def _all_blocks(self, block: Tensor) -> Floats:
         """Of all ranks."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from tpnet_dist.errors import InputError
@@ -73,12 +74,11 @@ class EventRun:
 
     @classmethod
     def of(cls, batches: Sequence[BatchEvents]) -> "EventRun":
+        columns = ("src_B", "dst_B", "time_B")
+        src_N, dst_N, time_N = (torch.cat([getattr(batch, name) for batch in batches]) for name in columns)
+        node_E = torch.stack([src_N, dst_N], dim=1).view(-1)
         sizes = np.array([len(batch) for batch in batches])
-        node_N2 = np.empty((sizes.sum(), 2), np.int64)
-        np.concatenate([batch.src_B.cpu().numpy() for batch in batches], out=node_N2[:, 0])
-        np.concatenate([batch.dst_B.cpu().numpy() for batch in batches], out=node_N2[:, 1])
-        time_N = np.concatenate([batch.time_B.cpu().numpy() for batch in batches])
-        return cls(sizes, node_N2.reshape(-1), time_N)
+        return cls(sizes, node_E.to("cpu", torch.int64).numpy(), time_N.to("cpu", torch.float64).numpy())
 
     def as_one_batch(self) -> "EventRun":
         return EventRun(self.sizes.sum(keepdims=True), self.node_E, self.time_N)

@@ -4,8 +4,11 @@ A message to layer l is a term that reads layer l−1 of its sender. Where the r
 more term is the receiver's own layer l, carried to its new clock: the sum is then the new row, but for what
 other ranks send. The terms for one layer of one receiver are a *bag*.
 
-Shape letters: V touched nodes, T terms for a layer, X terms for all layers in the order of bags, U fetched
-nodes, R receivers, G batches, k hops, L layers, D width.
+Carried rows in the bags spare a second gather, a multiplication and an addition of all rows: recording is
+one sum and one write.
+
+Shape letters: V touched nodes, O own ones, M messages, X terms for all layers in the order of the bags,
+U fetched nodes, R receivers, k hops, L layers, D width.
 """
 
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tpnet_dist.memory.plan import Floats, Integers, sort_with_place, starts_of_equals
+from tpnet_dist.memory.plan import Integers
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class RowSums:
         return sums.view(self.num_receivers, layers - 1, width)
 
     def of_messages(self, rows_UD: Tensor, layer: int, layers: int) -> Tensor:
-        """One layer of every receiver from messages alone, given the layer below it: (R, D)."""
+        """One layer of every receiver from messages alone, which read `rows`, the layer below it: (R, D)."""
         hops, device = layers - 1, rows_UD.device
         place_X = torch.arange(len(self.weight_X), device=device)
         bag_X = torch.searchsorted(self.bag_starts, place_X, right=True) - 1
@@ -46,57 +49,38 @@ class RowSums:
 
 
 def _sum_bags(table: Tensor, index: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
-    # what `F.embedding_bag` comes to, without its checks: they take as long as summing 20 rows
+    # what `F.embedding_bag` calls after checks that take as long as adding up twenty rows
     return torch.embedding_bag(table, index, starts, False, 0, False, weights)[0]
 
 
 @dataclass(frozen=True)
 class BagLayout:
-    """The sums of a whole run of batches, receivers of one after those of another."""
+    """Where the terms of a run of batches lie.
 
-    receiver_R: Integers
-    """Which touched nodes."""
-    count_R: Integers
-    """How many terms each has for a layer."""
-    start_Rk: Integers
-    table_index_X: Integers
-    weight_X: Floats
+    A node's terms lie together: all for layer 1, its own row first, then all for layer 2, and so on.
+    """
+
+    start_V: Integers
+    """Where a node's terms begin; one more entry says where all end."""
+    count_V: Integers
+    """How many terms it has for each layer."""
+    slot_O: Integers
+    """Where own rows lie for layer 1; for each further layer they lie `count` places on."""
+    slot_M: Integers
+    """Likewise messages."""
 
     @classmethod
-    def of(cls, receiver_T: Integers, table_index_T: Integers, weight_kT: Floats) -> "BagLayout":
-        """Terms in any order; `table_index` is what they read for layer 1, one less than for layer 2."""
-        hops, num_terms = weight_kT.shape
-        layer_k1 = np.arange(hops)[:, None]
-        ordered_T, term_T = sort_with_place(receiver_T)
-        is_first_T = starts_of_equals(ordered_T)
-        start_R, group_T = np.flatnonzero(is_first_T), is_first_T.cumsum() - 1
-        count_R = np.diff(start_R, append=num_terms)
-        # receiver r's bag for layer l begins at k · start + (l − 1) · count
-        place_T = np.arange(num_terms) + (hops - 1) * start_R[group_T]
-        order_X = np.empty(hops * num_terms, np.int64)
-        order_X[place_T + layer_k1 * count_R[group_T]] = term_T + layer_k1 * num_terms
-        return cls(
-            receiver_R=ordered_T[start_R],
-            count_R=count_R,
-            start_Rk=hops * start_R[:, None] + count_R[:, None] * layer_k1.T,
-            table_index_X=(table_index_T + layer_k1).reshape(-1)[order_X],
-            weight_X=weight_kT.reshape(-1)[order_X],
-        )
+    def of(cls, num_touched: int, own_O: Integers, to_M: Integers, hops: int) -> "BagLayout":
+        """`own_O`: nodes whose own rows are terms; `to_M`: the nodes that messages go to, sorted."""
+        messages_V = np.bincount(to_M, minlength=num_touched)
+        count_V = messages_V.copy()
+        count_V[own_O] += 1
+        start_V = np.append(0, hops * count_V.cumsum())
+        # a node's first message comes after its own row, if that is a term
+        first_M = start_V[:-1] + count_V - messages_V.cumsum()
+        return cls(start_V, count_V, start_V[own_O], np.arange(len(to_M)) + first_M[to_M])
 
-    def split(self, receivers_G: Integers, dtype: torch.dtype, device: torch.device) -> list[RowSums]:
-        """By batch, given how many receivers each has."""
-        hops = self.start_Rk.shape[1]
-        border_G = np.append(0, receivers_G.cumsum())
-        first_X_G = hops * np.append(0, self.count_R.cumsum())[border_G]
-        starts_Rk = self.start_Rk - first_X_G[:-1].repeat(receivers_G)[:, None]
-        terms_G = np.diff(first_X_G).tolist()
-        columns = zip(
-            receivers_G.tolist(),
-            torch.from_numpy(starts_Rk.reshape(-1))
-            .to(device)
-            .split_with_sizes((receivers_G * hops).tolist()),
-            torch.from_numpy(self.table_index_X).to(device).split_with_sizes(terms_G),
-            torch.from_numpy(self.weight_X).to(device, dtype).split_with_sizes(terms_G),
-            strict=True,
-        )
-        return [RowSums(*column) for column in columns]
+    def bag_starts(self, receiver_R: Integers, hops: int) -> Integers:
+        """(R, k)."""
+        start_R, count_R = self.start_V[receiver_R], self.count_V[receiver_R]
+        return np.stack([start_R + layer * count_R for layer in range(hops)], axis=1)

@@ -56,7 +56,9 @@ class RowTable:
         self._projection: ProjectionKind = projection
         rows_NLD = torch.empty(num_nodes, walk.layers, width, dtype=dtype, device=device)
         self.rows_NLD = ask_for_huge_pages(rows_NLD).zero_()
-        self._upper_NkD = self.rows_NLD[:, 1:]
+        # copying goes number by number: half as many, twice as wide, take less time
+        self._copied_as = torch.float64 if dtype == torch.float32 and width % 2 == 0 else dtype
+        self._upper = self.rows_NLD.flatten(1)[:, width:].view(self._copied_as)
         self._products_NLL: Tensor | None = None
         self._stale_N = torch.ones(num_nodes, dtype=torch.bool, device=device)
         self._undo: UndoLog | None = None
@@ -77,7 +79,7 @@ class RowTable:
     def write(self, local_U: Tensor, upper_UkD: Tensor) -> None:
         """Replace layers 1 … k of distinct rows."""
         self._will_change(local_U)
-        self._upper_NkD.index_copy_(0, local_U, upper_UkD)
+        self._upper.index_copy_(0, local_U, upper_UkD.flatten(1).view(self._copied_as))
 
     def scale_layer(self, local_U: Tensor, factor_U: Tensor, layer: int) -> None:
         """Multiply one layer of distinct rows."""

@@ -1,8 +1,9 @@
 """Which nodes each batch of a run touches, in whose slices they are, and who owns them: one rank's view.
 
-Nodes of different batches are kept apart by keys, batch · num_nodes + node, so that one sort serves all.
+Nodes of different batches are kept apart by keys, batch · num_nodes + node, so that one sort serves them all.
 
-Shape letters: G batches of the run, N its events, E their ends (two per event), V nodes by batch, P ranks.
+Shape letters: G batches of the run, N its events, E their ends (two per event), M ends in this rank's slices,
+V nodes by batch, P ranks.
 """
 
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ class Touched:
     """In which ranks' slices they are."""
     place_E: Integers
     """For each end of the run's events, which of the nodes it is."""
-    mine_E: Integers
-    """The ends of this rank's slices, sources and destinations in turn."""
+    mine_M: Integers
+    """The ends in this rank's slices, node after node, and of a node in order of time."""
 
     @classmethod
     def by(cls, run: EventRun, blocks: Blocks, rank: int) -> "Touched":
@@ -41,8 +42,9 @@ class Touched:
         is_first_E = starts_of_equals(key_E)
         place_E = np.empty_like(end_E)
         place_E[end_E] = is_first_E.cumsum() - 1
-        # among equals, the last end is that of the latest event
-        first_V, last_V = np.flatnonzero(is_first_E), np.flatnonzero(np.roll(is_first_E, -1))
+        first_V = np.flatnonzero(is_first_E)
+        # of a node's ends, the last is that of its latest event
+        last_V = np.append(first_V[1:], len(key_E)) - 1 if len(key_E) else first_V
         batch_V, key_V = batch_E[end_E[first_V]], key_E[first_V]
         node_V = key_V - batch_V * blocks.num_rows
         first_node, stop_node = blocks.range_of(rank)
@@ -60,27 +62,35 @@ class Touched:
             own_V=np.flatnonzero((node_V >= first_node) & (node_V < stop_node)),
             is_in_slice_VP=is_in_slice_VP,
             place_E=place_E,
-            mine_E=np.flatnonzero(slice_E == rank),
+            mine_M=end_E[slice_E[end_E] == rank],
         )
 
     @property
     def num_batches(self) -> int:
         return len(self.run.sizes)
 
-    @property
-    def first_key_G(self) -> Integers:  # noqa: N802
+    def is_mine(self) -> Bools:
+        """Which nodes are in this rank's slices: (V)."""
+        return self.is_in_slice_VP[:, self.rank]
+
+    def first_keys(self) -> Integers:
+        """The least key of each batch: (G)."""
         return np.arange(self.num_batches) * self.blocks.num_rows
 
-    def borders_among(self, keys: Integers) -> Integers:
-        """Where each batch's keys of each rank begin, and where those of its last rank end: (G, P + 1)."""
-        wanted_GP = self.first_key_G[:, None] + self.blocks.borders
-        borders: Integers = keys.searchsorted(wanted_GP.reshape(-1)).reshape(wanted_GP.shape)
+    def batch_borders(self) -> Integers:
+        """Where each batch's nodes begin, and where the last one's end: (G + 1)."""
+        return self.batch_V.searchsorted(np.arange(self.num_batches + 1))
+
+    def rank_borders(self, keys: Integers) -> Integers:
+        """Where among keys each batch's of each rank begin, and those of its last rank end: (G, P + 1)."""
+        border_keys_GP = self.first_keys()[:, None] + self.blocks.borders
+        borders: Integers = keys.searchsorted(border_keys_GP.reshape(-1)).reshape(border_keys_GP.shape)
         return borders
 
 
 def _slices(run: EventRun, num_ranks: int) -> Integers:
     """The rank that scores each event: slices are contiguous and differ by at most one event."""
-    first_N, size_N = (run.sizes.cumsum() - run.sizes).repeat(run.sizes), run.sizes.repeat(run.sizes)
+    size_N, first_N = run.sizes.repeat(run.sizes), (run.sizes.cumsum() - run.sizes).repeat(run.sizes)
     number_N = np.arange(len(run.time_N)) - first_N
     slices: Integers = ((number_N + 1) * num_ranks - 1) // size_N
     return slices

@@ -12,10 +12,11 @@ happens to it while its node is silent: no dense decay, no rebasing, and no fact
 D_u, the degree, is the sum of the weights of u's events, kept on u's clock like the row. A message of v's
 layer l−1 to u's layer l is: weight of the event × v's row read at u's new clock.
 
-Shape letters: N nodes or events, L layers (hops + 1), T terms of sums, k hops.
+Shape letters: N nodes or events, L layers (hops + 1), T terms of sums.
 """
 
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 from typing import Literal, get_args
 
 import numpy as np
@@ -67,18 +68,20 @@ class Walk:
         """How much events count that lie `age` before the clocks they are added on."""
         return np.exp(-self._rate * age_N)
 
-    def message_weights(self, age_T: Floats, elapsed_T: Floats, degree_T: Floats | None) -> Floats:
-        """Of messages that read layers 0 … k−1 of rows, `elapsed` after their clocks: (k, T)."""
-        layer_k1 = np.arange(self.hops)[:, None]
+    def message_weights(self, age_T: Floats, elapsed_T: Floats, degree_T: Floats | None) -> list[Floats]:
+        """Of messages that read layers 0 … k−1 of rows, `elapsed` after their clocks."""
+        weight_T = self.event_weights(age_T)
         if degree_T is not None:
-            return self.event_weights(age_T) * np.where(layer_k1 > 0, 1 / np.maximum(degree_T, 1), 1.0)
-        return np.exp(-self._rate * (age_T + layer_k1 * elapsed_T))
+            return [weight_T, *[weight_T / np.maximum(degree_T, 1)] * (self.hops - 1)]
+        decay_T = np.exp(-self._rate * elapsed_T)
+        return list(accumulate(repeat(decay_T, self.hops - 1), np.multiply, initial=weight_T))
 
-    def carry_weights(self, elapsed_T: Floats) -> Floats:
-        """Factors that move layers 1 … k of rows to clocks `elapsed` later: (k, T)."""
-        layer_k1 = np.arange(1, self.layers)[:, None]
-        power_k1 = np.ones_like(layer_k1) if self.keeps_degree else layer_k1
-        return np.exp(-self._rate * power_k1 * elapsed_T)
+    def carry_weights(self, elapsed_T: Floats) -> list[Floats]:
+        """What moves layers 1 … k of rows to clocks `elapsed` later."""
+        decay_T = np.exp(-self._rate * elapsed_T)
+        if self.keeps_degree:
+            return [decay_T] * self.hops
+        return list(accumulate(repeat(decay_T, self.hops), np.multiply))
 
     @property
     def _rate(self) -> float:

@@ -189,7 +189,7 @@ def print_table(results: list[dict[str, Any]]) -> None:
             f"{row['wanted_per_fetched']:.2f}",
             " / ".join(f"{value:.1f}" for value in row["ms_per_batch"].values()),
         )
-    Console(width=120).print(table)
+    Console(width=150).print(table)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from tpnet_dist.read_ahead import read_ahead
 
 Note = TypeVar("Note")
 
-BATCHES_PER_PLAN = 16
+BATCHES_PER_PLAN = 32
 
 
 @dataclass(frozen=True)

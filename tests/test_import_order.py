@@ -12,7 +12,7 @@ ALLOWED = {
     "tpnet_dist": set(),
     "tpnet_dist.errors": set(),
     "tpnet_dist.read_ahead": set(),
-    "tpnet_dist.config": set(),
+    "tpnet_dist.config": {"tpnet_dist.errors"},
     "tpnet_dist.run_log": set(),
     "tpnet_dist.events": {"tpnet_dist.errors", "tpnet_dist.read_ahead"},
     "tpnet_dist.ranks": {"tpnet_dist.errors"},

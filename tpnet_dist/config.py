@@ -1,0 +1,196 @@
+"""Every setting of a run: one TOML key, one dotted flag. Values are checked when they are made."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tpnet_dist.errors import InputError
+
+Batching = Literal["events", "timestamps"]
+NegativeKind = Literal["random", "historical", "inductive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The event log and how it is cut."""
+
+    folder: str = ""
+    """The data folder; empty: a small social log, made on first use."""
+    batching: Batching = "events"
+    """events: batches of fixed size, the paper's protocol; timestamps: no border cuts a group of equal times,
+    so that nothing simultaneous leaks."""
+    val_share: float = 0.15
+    """Share of the events, by time, for validation."""
+    test_share: float = 0.15
+    """Share of the events, the latest, for test."""
+    new_node_share: float = 0.1
+    """Share of the nodes whose events leave training, to be met as new ones."""
+    split_seed: int = 0
+    """Which nodes those are; the same for all seeds of a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryConfig:
+    """The propagation memory."""
+
+    enabled: bool = True
+    """False: no node representations, no pair features (the paper's "w/o NR")."""
+    walk: Literal["decay", "count", "transition"] = "decay"
+    """Which walk matrix: the paper's, plain counts, or transition probabilities."""
+    decay: float = 1e-6
+    """λ, or α of transition walks, per second; 0 is the paper's "w/o Time"."""
+    hops: int = 3
+    """Length of the longest walks, k."""
+    width: int | None = None
+    """Floats per projection, d_R; by default min(10·⌊ln 2E⌋, nodes) for E events."""
+    prefetch: int = 2
+    """How many batches the exchange runs ahead of the model; changes no result."""
+    exchange_dtype: Literal["float32", "bfloat16"] = "float32"
+    """In what rows travel between ranks."""
+
+    def __post_init__(self) -> None:
+        _require(self.hops >= 1, "memory.hops", self.hops, "at least 1")
+        _require(0 <= self.decay < math.inf, "memory.decay", self.decay, "a finite number of at least 0")
+        _require(self.width is None or self.width >= 1, "memory.width", self.width, "at least 1")
+        _require(self.prefetch >= 0, "memory.prefetch", self.prefetch, "at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """TPNet itself."""
+
+    profile: Literal["paper", "published"] = "paper"
+    """Where text and released code differ: paper masks empty neighbour slots and reads rows at the time of
+    the query, published does neither."""
+    neighbors: int = 20
+    """Recent interactions of each end, m."""
+    sampling: Literal["recent", "uniform"] = "recent"
+    """Which interactions: the latest, or drawn from all earlier ones."""
+    dropout: float = 0.1
+    """Rate within the mixer."""
+    scale: bool = True
+    """False: pair features without ReLU and logarithm (the paper's "w/o Scale")."""
+    time_width: int = 100
+    """Width of the time encoding."""
+    channels: int = 172
+    """Width of tokens and embeddings."""
+    mixer_layers: int = 2
+    """MLP-Mixer layers."""
+
+    def __post_init__(self) -> None:
+        _require(self.neighbors >= 2, "model.neighbors", self.neighbors, "at least 2")
+        _require(0 <= self.dropout <= 0.9, "model.dropout", self.dropout, "within 0…0.9")
+        for name in ("time_width", "channels", "mixer_layers"):
+            _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How weights are learned."""
+
+    batch_size: int = 200
+    """Events per timestamp batch."""
+    batches_per_step: int = 1
+    """Timestamp batches per optimizer step."""
+    epochs: int = 100
+    """At most so many passes over the training events."""
+    max_steps: int | None = None
+    """Stop after so many optimizer steps in all, for a quick look."""
+    learning_rate: float = 1e-4
+    """Of Adam."""
+    patience: int = 20
+    """Stop when validation AP has not risen for so many epochs."""
+    negatives: Literal["random", "historical"] = "random"
+    """What each training event is told apart from."""
+    seed: int = 0
+    """Of weights, projections, negatives and dropout."""
+    seeds: tuple[int, ...] = ()
+    """Several runs in one, with mean and standard deviation; instead of seed."""
+    engine: Literal["ddp"] = "ddp"
+    """Who averages gradients: torch's DistributedDataParallel."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "batches_per_step", "epochs", "patience"):
+            _require(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "at least 1")
+        _require(
+            self.max_steps is None or self.max_steps >= 1, "training.max_steps", self.max_steps, "at least 1"
+        )
+        _require(
+            0 < self.learning_rate < math.inf,
+            "training.learning_rate",
+            self.learning_rate,
+            "a number above 0",
+        )
+        for seed in (self.seed, *self.seeds):
+            _require(0 <= seed < 2**31, "training.seed", seed, f"within 0…{2**31 - 1}")
+        _require(len(set(self.seeds)) == len(self.seeds), "training.seeds", self.seeds, "distinct numbers")
+
+    def all_seeds(self) -> tuple[int, ...]:
+        return self.seeds or (self.seed,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How links are ranked, against what."""
+
+    negatives: tuple[NegativeKind, ...] = ("random",)
+    """Which negatives test events are told apart from at the best epoch; validation between epochs uses the
+    first alone."""
+    mrr_negatives: int = 0
+    """Rank each test event against so many random destinations; 0: no MRR."""
+    protocol: Literal["dyglib", "stream"] = "dyglib"
+    """dyglib: inductive figures from a pass of their own over the inductive events, as in the paper's tables;
+    stream: from one pass over all."""
+    update: bool = True
+    """Whether the memory goes on recording through validation and test."""
+    batch_size: int = 200
+    """Events per batch; the paper's AP and AUC are means over batches of 200."""
+    test_every_epoch: bool = False
+    """Evaluate the test part after each epoch too, to draw its curve; it decides nothing."""
+
+    def __post_init__(self) -> None:
+        _require(len(self.negatives) > 0, "evaluation.negatives", self.negatives, "at least one kind")
+        _require(
+            len(set(self.negatives)) == len(self.negatives),
+            "evaluation.negatives",
+            self.negatives,
+            "distinct kinds",
+        )
+        _require(self.mrr_negatives >= 0, "evaluation.mrr_negatives", self.mrr_negatives, "at least 0")
+        _require(self.batch_size >= 1, "evaluation.batch_size", self.batch_size, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """What of a run is kept on disk, beside the best weights."""
+
+    every_steps: int = 0
+    """Write the whole state every so many optimizer steps; 0: at the end of each epoch only."""
+    keep: int = 2
+    """How many of these stay."""
+
+    def __post_init__(self) -> None:
+        _require(self.every_steps >= 0, "checkpoint.every_steps", self.every_steps, "at least 0")
+        _require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A run."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+
+def default_width(num_events: int, num_nodes: int) -> int:
+    """The paper's rule for d_R."""
+    return max(1, min(10 * math.floor(math.log(2 * num_events)), num_nodes))
+
+
+def _require(holds: bool, key: str, value: object, rule: str) -> None:
+    if not holds:
+        raise InputError(f"{key} is {value}, but must be {rule}; change it")

@@ -21,13 +21,15 @@ class SelectedEvents:
 
     index: Positions
     """The events' numbers in the log: rows of its edge features."""
+    moment: Positions
+    """For each, the number of the log's first event at the same time: what lies before it is strictly earlier."""
     columns: EventColumns
 
     def __len__(self) -> int:
         return len(self.index)
 
     def __getitem__(self, rows: slice) -> "SelectedEvents":
-        return SelectedEvents(self.index[rows], self.columns[rows])
+        return SelectedEvents(self.index[rows], self.moment[rows], self.columns[rows])
 
 
 class EventView:
@@ -109,11 +111,14 @@ class EventView:
 
     def _join(self, parts: list[SelectedEvents]) -> SelectedEvents:
         if not parts:
-            return SelectedEvents(np.empty(0, dtype=np.int64), self.log.read(self.start, self.start))
+            nothing = np.empty(0, dtype=np.int64)
+            return SelectedEvents(nothing, nothing, self.log.read(self.start, self.start))
         if len(parts) == 1:
             return parts[0]
         return SelectedEvents(
-            np.concatenate([part.index for part in parts]), concatenate([part.columns for part in parts])
+            np.concatenate([part.index for part in parts]),
+            np.concatenate([part.moment for part in parts]),
+            concatenate([part.columns for part in parts]),
         )
 
     def _chunks(self, from_position: int, to_position: int) -> Iterator[SelectedEvents]:
@@ -131,17 +136,22 @@ class EventView:
                 yield wanted
 
     def _select(self, start: int, stop: int, *, ahead: int = 0) -> Iterator[SelectedEvents]:
+        moment, last_time = -1, None
         for columns in self.log.stream(start, stop, ahead=ahead):
+            if last_time is None:
+                moment, last_time = _first_at(self.log, columns.time[0], start), columns.time[:1]
             index = np.arange(start, start + len(columns), dtype=np.int64)
-            start += len(columns)
+            is_first = np.diff(columns.time, prepend=last_time) != 0
+            moments = np.maximum.accumulate(np.where(is_first, index, moment))
+            start, moment, last_time = start + len(columns), int(moments[-1]), columns.time[-1:]
             if not self._is_filtered:
-                yield SelectedEvents(index, columns)
+                yield SelectedEvents(index, moments, columns)
                 continue
             kept = np.flatnonzero(self._keep(columns))
             chosen = EventColumns(
                 columns.src[kept], columns.dst[kept], columns.time[kept], columns.label[kept]
             )
-            yield SelectedEvents(index[kept], chosen)
+            yield SelectedEvents(index[kept], moments[kept], chosen)
 
     def _keep(self, columns: EventColumns) -> EventMask:
         keep = np.ones(len(columns), dtype=np.bool_)
@@ -158,6 +168,17 @@ class EventView:
             block = np.searchsorted(self._block_starts, chunk.index, side="right")
             counts += np.bincount(block, minlength=len(counts))
         return np.cumsum(counts)
+
+
+def _first_at(log: EventLog, time: np.int64 | np.float64, event: int) -> int:
+    """The first event at the time of `event`; looks back no further than it must."""
+    while event:
+        start = max(0, event - EVENTS_PER_ROW_GROUP)
+        num_earlier = int(np.searchsorted(log.read(start, event).time, time))
+        event = start + num_earlier
+        if num_earlier:
+            break
+    return event
 
 
 def touches(nodes: NodeMask, events: EventColumns) -> EventMask:

@@ -120,7 +120,7 @@ def test_borders_are_found_across_row_groups_with_few_reads(tmp_path, monkeypatc
     val_time, test_time = np.quantile(times, [0.7, 0.85])
     assert split.val.start == np.searchsorted(times, val_time, side="right")
     assert split.test.start == np.searchsorted(times, test_time, side="right")
-    assert num_reads <= 4 + 2 * (3 + 1)
+    assert num_reads <= 4 + 2 * (3 + 1) + 1  # the last: which events are simultaneous with the first late one
 
 
 def test_nanosecond_times_beyond_float_precision_split_as_numpy_compares_them(tmp_path):

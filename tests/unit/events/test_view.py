@@ -44,6 +44,8 @@ def expected_index(log, start, stop, excluded, touching=None):
 def assert_events(everything, selected, index):
     assert selected.index.dtype == np.int64
     np.testing.assert_array_equal(selected.index, index)
+    first_at = np.searchsorted(everything.time, everything.time[index])
+    np.testing.assert_array_equal(selected.moment, first_at)
     for name in ("src", "dst", "time", "label"):
         wanted = getattr(everything, name)
         found = getattr(selected.columns, name)
@@ -103,7 +105,7 @@ def test_an_unfiltered_view_reads_nothing_when_made_and_a_filtered_one_reads_onc
     EventView(log, 20, 200)
     assert read == []
     EventView(log, 20, 200, mask_of({1}))
-    assert read == [(20, 200)]
+    assert read == [(20, 200), (0, 20)]  # and a look back for the first event at the same time
 
 
 def test_seeking_reads_only_from_the_block_of_the_position_on(log, monkeypatch):
@@ -113,7 +115,8 @@ def test_seeking_reads_only_from_the_block_of_the_position_on(log, monkeypatch):
     for first, last in ((0, 1), (100, 101), (57, 120), (len(view) - 1, len(view))):
         read.clear()
         view.read(first, last)
-        ((start, stop),) = read
+        (start, stop), *looks_back = read
+        assert looks_back in ([], [(0, start)])
         assert start <= index[first] < start + BLOCK
         assert stop - BLOCK <= index[last - 1] < stop
 

@@ -12,12 +12,18 @@ ALLOWED = {
     "tpnet_dist": set(),
     "tpnet_dist.errors": set(),
     "tpnet_dist.read_ahead": set(),
+    "tpnet_dist.keyed_draws": set(),
     "tpnet_dist.config": {"tpnet_dist.errors"},
     "tpnet_dist.run_log": set(),
-    "tpnet_dist.events": {"tpnet_dist.errors", "tpnet_dist.read_ahead"},
+    "tpnet_dist.events": {"tpnet_dist.errors", "tpnet_dist.read_ahead", "tpnet_dist.keyed_draws"},
     "tpnet_dist.ranks": {"tpnet_dist.errors"},
-    "tpnet_dist.memory": {"tpnet_dist.errors", "tpnet_dist.read_ahead", "tpnet_dist.ranks"},
-    "tpnet_dist.model": set(),
+    "tpnet_dist.memory": {
+        "tpnet_dist.errors",
+        "tpnet_dist.read_ahead",
+        "tpnet_dist.keyed_draws",
+        "tpnet_dist.ranks",
+    },
+    "tpnet_dist.model": {"tpnet_dist.keyed_draws"},
     "data_prep": {"tpnet_dist.events", "tpnet_dist.errors", "tpnet_dist.read_ahead"},
 }
 

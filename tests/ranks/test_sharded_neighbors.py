@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.rank_pool import RankPools
-from tpnet_dist.memory.keyed_draws import SampleKey
+from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors

@@ -8,8 +8,7 @@ import numpy.typing as npt
 import torch
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.keyed_draws import ones
-from tpnet_dist.memory.neighbors import BYTES_PER_STEP, LOW_BITS, TOP_BITS, NeighborIndex
+from tpnet_dist.memory.neighbors import BYTES_PER_STEP, LOW_BITS, TOP_BITS, NeighborIndex, ones
 
 MAX_EVENTS = 2**32 - 1
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tpnet_dist.memory.keyed_draws import SampleKey, fractions_of, ones
+from tpnet_dist.keyed_draws import SampleKey, fractions_of
 
 LOW_BITS, TOP_BITS = 16, 8
 BYTES_PER_STEP = 16
@@ -148,6 +148,11 @@ def first_event_at(times_E: Tensor, query_times_B: Tensor, first_event: int = 0)
     it begins no later than the first event at any time asked for.
     """
     return torch.searchsorted(times_E, query_times_B) + first_event
+
+
+def ones(bits: int) -> int:
+    """That many low bits set."""
+    return (1 << bits) - 1
 
 
 def _sort_rows(rows: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tpnet_dist.memory.keyed_draws import SampleKey
+from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange

@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-GOLDEN = 0x9E3779B97F4A7C15
+from tpnet_dist.keyed_draws import SampleKey, state_of, take_in, words_of
+
 MAX_RATE = 0.9
 
 
 def event_keys(seed: int, epoch: int, events_B: Tensor) -> Tensor:
     """Keys for the events of these numbers: int64, spread over all 64 bits."""
-    state_B = _mix(events_B.to(torch.int64) + _signed(GOLDEN * (seed + 1)))
-    return _mix(state_B + _signed(GOLDEN * (epoch + 1)))
+    return state_of(SampleKey(seed, epoch), events_B)
 
 
 class Dropout:
@@ -102,19 +102,5 @@ class DeviceBytes:
 
     def draw(self, count: int) -> Tensor:
         self._calls += 1
-        state_B = _mix(self._keys_B + _signed(GOLDEN * self._calls))
-        counter_W = torch.arange(1, -(-count // 8) + 1, device=state_B.device) * _signed(GOLDEN)
-        return _mix(state_B[:, None] + counter_W).view(torch.uint8)[:, :count].contiguous()
-
-
-def _mix(state: Tensor) -> Tensor:
-    """SplitMix64's finaliser; torch's shift repeats the sign, so the bits it brings in are cut off."""
-    for bits, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        shifted = (state >> bits).bitwise_and_((1 << (64 - bits)) - 1)
-        state = shifted.bitwise_xor_(state).mul_(_signed(factor))
-    return state
-
-
-def _signed(value: int) -> int:
-    """The same 64 bits as an int64."""
-    return (value + 2**63) % 2**64 - 2**63
+        words_BW = words_of(take_in(self._keys_B, self._calls), -(-count // 8))
+        return words_BW.view(torch.uint8)[:, :count].contiguous()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.shared_folder import shared_folder
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.keyed_draws import SampleKey
+from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import MAX_EVENTS, EventChunk, build_neighbor_index
 from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors, first_event_at
 

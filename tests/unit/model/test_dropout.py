@@ -23,6 +23,12 @@ def test_bytes_of_an_event_do_not_depend_on_its_company(kind: type) -> None:
         assert torch.equal(together.draw(count)[4:5], alone.draw(count))
 
 
+def test_device_bytes_are_those_of_earlier_versions() -> None:
+    bytes_of = DeviceBytes(event_keys(3, 1, torch.tensor([7])))
+    bytes_of.draw(3)
+    assert bytes_of.draw(10).tolist() == [[111, 177, 176, 162, 66, 140, 233, 227, 112, 148]]
+
+
 @pytest.mark.parametrize("kind", [HostBytes, DeviceBytes])
 def test_bytes_are_evenly_spread(kind: type) -> None:
     bytes_of = kind(KEYS)

@@ -1,0 +1,103 @@
+"""Random numbers that are a function of what they are for, not of a running generator: SplitMix64.
+
+A state of 64 bits takes in one number after the other — event, seed, epoch, … — and is mixed each time; the
+words drawn from it are mixes of a counter, as SplitMix64 makes them. So a draw is the same whichever rank
+asks for it, in which company, and after whatever restart. In torch (signed, any device) for what goes with
+tensors; in numpy (unsigned) for the plan; bit by bit the same words.
+
+Shape letters: B events or queries, M slots of each.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+GOLDEN = 0x9E3779B97F4A7C15
+FIRST_FACTOR, SECOND_FACTOR = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+MAX_BELOW = 2**32 - 1
+
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.integer]
+
+
+class SampleKey(NamedTuple):
+    """What all draws of an epoch share; the number of the event or query and the slot come on top."""
+
+    seed: int
+    epoch: int
+
+
+def state_of(key: SampleKey, number_B: Tensor) -> Tensor:
+    """One state per event or query number, spread over all 64 bits of an int64."""
+    return take_in(take_in(number_B.to(torch.int64), key.seed + 1), key.epoch + 1)
+
+
+def take_in(state: Tensor, number: int) -> Tensor:
+    """The states that follow from these and the number."""
+    return _mix(state + _signed(GOLDEN * number))
+
+
+def words_of(state_B: Tensor, count: int) -> Tensor:
+    """`count` words of 64 random bits from each state, (B, count)."""
+    counter_M = torch.arange(1, count + 1, device=state_B.device) * _signed(GOLDEN)
+    return _mix(state_B[:, None] + counter_M)
+
+
+def fractions_of(key: SampleKey, query_B: Tensor, count: int) -> Tensor:
+    """Numbers in [0, 1) that depend on key, query and slot alone: 52 bits of a word each."""
+    return _shift(words_of(state_of(key, query_B), count), 12).to(torch.float64).mul_(2.0**-52)
+
+
+def keyed_integers(
+    key: SampleKey, event_B: Integers, *, stream: int, count: int, below: int | Integers
+) -> npt.NDArray[np.int64]:
+    """Uniform integers in [0, below), (B, count), that depend on key, event, stream and slot alone.
+
+    `stream` tells apart what is drawn for the same event; `below` is one bound or one per event. The bound
+    scales all 64 bits of a word, in whole numbers: no value is favoured by more than below / 2**64.
+    """
+    below_B1 = np.asarray(below, dtype=np.int64).reshape(-1, 1)
+    assert len(below_B1) in (1, len(event_B)), (len(below_B1), len(event_B))
+    assert not len(event_B) or (below_B1.min() > 0 and below_B1.max() <= MAX_BELOW), "bounds out of range"
+    state_B = event_B.astype(np.uint64)
+    # streams count downwards: dropout counts its calls upwards from the same state
+    for number in (key.seed + 1, key.epoch + 1, -1 - stream):
+        state_B = _mix_words(state_B + _unsigned(GOLDEN * number))
+    counter_M = np.arange(1, count + 1, dtype=np.uint64) * _unsigned(GOLDEN)
+    return _scaled(_mix_words(state_B[:, None] + counter_M), below_B1.astype(np.uint64)).astype(np.int64)
+
+
+def _mix(state: Tensor) -> Tensor:
+    state = _shift(state, 30).bitwise_xor_(state).mul_(_signed(FIRST_FACTOR))
+    state = _shift(state, 27).bitwise_xor_(state).mul_(_signed(SECOND_FACTOR))
+    return _shift(state, 31).bitwise_xor_(state)
+
+
+def _mix_words(state: Words) -> Words:
+    state = ((state >> np.uint64(30)) ^ state) * _unsigned(FIRST_FACTOR)
+    state = ((state >> np.uint64(27)) ^ state) * _unsigned(SECOND_FACTOR)
+    return (state >> np.uint64(31)) ^ state
+
+
+def _scaled(words_BM: Words, below_B1: Words) -> Words:
+    """word · below / 2**64 rounded down, by halves of the word so that no product leaves 64 bits."""
+    half = np.uint64(32)
+    low_BM = (words_BM & np.uint64(0xFFFFFFFF)) * below_B1
+    return ((words_BM >> half) * below_B1 + (low_BM >> half)) >> half
+
+
+def _shift(state: Tensor, bits: int) -> Tensor:
+    """To the right as if unsigned; torch's own shift repeats the sign, so the bits it brings in are cut."""
+    return (state >> bits).bitwise_and_((1 << (64 - bits)) - 1)
+
+
+def _signed(value: int) -> int:
+    """The same 64 bits as an int64."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _unsigned(value: int) -> np.uint64:
+    return np.uint64(value % 2**64)

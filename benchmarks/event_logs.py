@@ -17,7 +17,7 @@ from rich.table import Table
 
 from benchmarks.measured_process import Measured, run_python
 from benchmarks.results_line import print_results_line
-from data_prep.flags import Count
+from tpnet_dist.flags import Count
 
 _READ_ALL = (
     "from tpnet_dist.events import EventLog; print(sum(len(e) for e in EventLog({folder!r}).stream()))"

@@ -23,10 +23,10 @@ from rich.table import Table
 from torch import Tensor
 
 from benchmarks.results_line import print_results_line
-from data_prep.flags import Count
 from data_prep.synth_random import random_events
 from tests.rank_pool import RankPool
 from tpnet_dist.events import EventColumns, EventLog
+from tpnet_dist.flags import Count
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.plan import BatchEvents

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.results_line import print_results_line
-from data_prep.flags import Count
+from tpnet_dist.flags import Count
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.neighbors import NeighborIndex

@@ -25,8 +25,8 @@ from rich.table import Table
 
 from benchmarks.measured_process import run_python
 from benchmarks.results_line import print_results_line
-from data_prep.flags import Count
 from tests.reference.literal import LiteralMemory
+from tpnet_dist.flags import Count
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
 from tpnet_dist.memory.plan import BatchEvents

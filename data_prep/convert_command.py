@@ -7,15 +7,16 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from data_prep.closing_line import say_done
 from data_prep.conversion import Conversion
 from data_prep.convert import convert
-from data_prep.flags import Count, say_done
 from data_prep.layout import Layout
 from data_prep.presets import PRESETS, FormatName, find_companions
 from data_prep.progress import progress_display
 from data_prep.values import TimeUnit
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
+from tpnet_dist.flags import Count
 
 
 @dataclass(kw_only=True)

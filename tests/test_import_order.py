@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "tpnet_dist": set(),
     "tpnet_dist.errors": set(),
+    "tpnet_dist.flags": set(),
     "tpnet_dist.read_ahead": set(),
     "tpnet_dist.keyed_draws": set(),
     "tpnet_dist.config": {"tpnet_dist.errors"},
@@ -24,7 +25,7 @@ ALLOWED = {
         "tpnet_dist.ranks",
     },
     "tpnet_dist.model": {"tpnet_dist.keyed_draws"},
-    "data_prep": {"tpnet_dist.events", "tpnet_dist.errors", "tpnet_dist.read_ahead"},
+    "data_prep": {"tpnet_dist.events", "tpnet_dist.errors", "tpnet_dist.flags", "tpnet_dist.read_ahead"},
 }
 
 

@@ -1,31 +1,8 @@
-"""What the commands share: numbers written 1e6, and the closing line."""
+"""What a command says when it has made a data folder."""
 
 from pathlib import Path
-from typing import Annotated
-
-from tyro.constructors import PrimitiveConstructorSpec
 
 from tpnet_dist.events.manifest import Manifest
-
-
-def _whole_number(words: list[str]) -> int:
-    number = float(words[0])
-    if not number.is_integer():
-        raise ValueError(f"{words[0]} is not a whole number")
-    return int(number)
-
-
-Count = Annotated[
-    int,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="COUNT",
-        instance_from_str=_whole_number,
-        is_instance=lambda value: isinstance(value, int),
-        str_from_instance=lambda value: [str(value)],
-    ),
-]
-"""A whole number that may be written 1e6."""
 
 
 def say_done(manifest: Manifest, folder: Path, seconds: float) -> None:

@@ -28,6 +28,16 @@ class DataConfig:
     split_seed: int = 0
     """Which nodes those are; the same for all seeds of a run."""
 
+    def __post_init__(self) -> None:
+        for name in ("val_share", "test_share"):
+            _require(0 < getattr(self, name) < 1, f"data.{name}", getattr(self, name), "above 0 and below 1")
+        both = self.val_share + self.test_share
+        _require(
+            both < 1, "data.val_share + data.test_share", both, "below 1, so that training keeps a share"
+        )
+        _require(0 <= self.new_node_share <= 1, "data.new_node_share", self.new_node_share, "within 0…1")
+        _require(0 <= self.split_seed < 2**31, "data.split_seed", self.split_seed, f"within 0…{2**31 - 1}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:

@@ -1,0 +1,152 @@
+"""The keys of a dataclass as people write them: dotted names, and values from words or from TOML.
+
+Flags and TOML files go through the same table, so a key has one name, one type and one sentence of refusal.
+"""
+
+import dataclasses
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.flags import whole_number
+
+Layer = dict[str, object]
+"""Some keys of a run with their values: what a preset, a file or a command line says."""
+
+_TRUTH = {"true": True, "false": False}
+_RULES: dict[type, tuple[str, str]] = {
+    bool: ("True or False", "True or False"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("text", "texts"),
+    Path: ("a path", "paths"),
+}
+_TOML_TYPES: dict[type, tuple[type, ...]] = {bool: (bool,), int: (int, float), float: (int, float)}
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """One setting: `training.seeds` is `int`, many of them."""
+
+    name: str
+    kind: type
+    choices: tuple[str, ...] = ()
+    is_list: bool = False
+    is_optional: bool = False
+
+    def from_words(self, words: list[str]) -> object:
+        """The value of the words after a flag."""
+        if not self.is_list:
+            return self._from_word(words[0])
+        # [0,1,2] and "0, 1, 2" as well as 0 1 2
+        items = " ".join(words).strip("[]() ").replace(",", " ").split()
+        return tuple(self._from_word(item.strip("\"'")) for item in items)
+
+    def from_toml(self, value: object) -> object:
+        """The value of a TOML entry, which must be of the key's type."""
+        if self.is_list and not isinstance(value, list):
+            raise InputError(f"{self.name} is {value!r}, but must be a list such as [{value!r}]; change it")
+        items: list[object] = value if self.is_list and isinstance(value, list) else [value]
+        for item in items:
+            if type(item) not in _TOML_TYPES.get(self.kind, (str,)):  # True is no number here
+                raise self._refusal(item)
+        read = tuple(self._from_word(str(item)) for item in items)
+        return read if self.is_list else read[0]
+
+    def _from_word(self, word: str) -> object:
+        if self.is_optional and word.lower() == "none":
+            return None
+        if self.choices and word not in self.choices:
+            raise self._refusal(word)
+        try:
+            return _read(self.kind, word)
+        except (ValueError, KeyError, OverflowError):
+            raise self._refusal(word) from None
+
+    def _refusal(self, value: object) -> InputError:
+        one, many = _RULES[self.kind]
+        if self.choices:
+            one = many = f"one of {', '.join(self.choices)}"
+        verb, rule = ("holds", f"hold {many}") if self.is_list else ("is", f"be {one}")
+        return InputError(f"{self.name} {verb} {value!r}, but must {rule}; change it")
+
+
+def keys_of(group: type, prefix: str = "") -> dict[str, Key]:
+    """The keys of a dataclass and of the dataclasses in it, by dotted name."""
+    keys: dict[str, Key] = {}
+    for name, hint in get_type_hints(group).items():
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            keys |= keys_of(hint, f"{prefix}{name}.")
+        else:
+            keys[prefix + name] = _key(prefix + name, hint)
+    return keys
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name most like `name`, which may lack its section."""
+
+    def likeness(candidate: str) -> float:
+        forms = {candidate, candidate.rpartition(".")[2]}
+        return max(SequenceMatcher(None, name, form).ratio() for form in forms)
+
+    return max(known, key=likeness)
+
+
+def config_from(layers: Iterable[Layer]) -> Config:
+    """The defaults, changed by the layers in turn."""
+    values: Layer = {}
+    for layer in layers:
+        if "training.seed" in layer and "training.seeds" not in layer:
+            values["training.seeds"] = ()  # one seed, said later, replaces several
+        values |= layer
+    sections: dict[str, Any] = {}
+    for section, group in get_type_hints(Config).items():
+        said = {
+            name.removeprefix(f"{section}."): value
+            for name, value in values.items()
+            if name.startswith(f"{section}.")
+        }
+        sections[section] = group(**said)
+    return Config(**sections)
+
+
+def values_of(config: Config) -> Mapping[str, object]:
+    """Every key of `config` with its value."""
+    return {
+        f"{section.name}.{field.name}": getattr(getattr(config, section.name), field.name)
+        for section in dataclasses.fields(config)
+        for field in dataclasses.fields(getattr(config, section.name))
+    }
+
+
+def _read(kind: type, word: str) -> object:
+    if kind is bool:
+        return _TRUTH[word.lower()]
+    if kind is not int:
+        return kind(word)
+    number = whole_number(word)
+    if abs(number) >= _LARGEST:
+        raise OverflowError(word)
+    return number
+
+
+def _key(name: str, hint: Any) -> Key:  # noqa: ANN401 — type hints have no common type
+    parts = get_args(hint)
+    if get_origin(hint) is tuple:
+        return dataclasses.replace(_key(name, parts[0]), is_list=True)
+    if get_origin(hint) in (Union, types.UnionType):
+        (inner,) = (part for part in parts if part is not types.NoneType)
+        return dataclasses.replace(_key(name, inner), is_optional=True)
+    if get_origin(hint) is Literal:
+        return Key(name=name, kind=str, choices=parts)
+    assert hint in _RULES, f"{name}: no rule for {hint}"
+    return Key(name=name, kind=hint)
+
+
+CONFIG_KEYS = keys_of(Config)

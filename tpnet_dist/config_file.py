@@ -8,7 +8,7 @@ from pathlib import Path
 import tomli_w
 
 from tpnet_dist.config import Config
-from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, nearest, values_of
+from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, did_you_mean, values_of
 from tpnet_dist.errors import InputError
 
 _HEADER = "# Every setting of this run, defaults included. To run it again: --config with this file.\n\n"
@@ -79,5 +79,5 @@ def _flat(tree: dict[str, object], prefix: str = "") -> Layer:
 
 def _value(name: str, value: object) -> object:
     if name not in CONFIG_KEYS:
-        raise InputError(f"unknown key {name}; did you mean {nearest(name, CONFIG_KEYS)}?")
+        raise InputError(f"unknown key {name}; {did_you_mean(name, CONFIG_KEYS)}")
     return CONFIG_KEYS[name].from_toml(value)

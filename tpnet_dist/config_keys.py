@@ -60,21 +60,24 @@ class Key:
         return read if self.is_list else read[0]
 
     def _from_word(self, word: str) -> object:
-        if self.is_optional and word.lower() == "none":
+        if self.is_optional and self.kind in (int, float) and word.lower() == "none":
             return None
         if self.choices and word not in self.choices:
             raise self._refusal(word)
         try:
             return _read(self.kind, word)
-        except (ValueError, KeyError, OverflowError):
+        except OverflowError:
+            raise InputError(f"{self.name} is {word}, but must be below 2^63; change it") from None
+        except (ValueError, KeyError):
             raise self._refusal(word) from None
 
     def _refusal(self, value: object) -> InputError:
         one, many = _RULES[self.kind]
         if self.choices:
-            one = many = f"one of {', '.join(self.choices)}"
+            one, many = (f"{some} of {', '.join(self.choices)}" for some in ("one", "any"))
         verb, rule = ("holds", f"hold {many}") if self.is_list else ("is", f"be {one}")
-        return InputError(f"{self.name} {verb} {value!r}, but must {rule}; change it")
+        shown = repr(value) if isinstance(value, str) else str(value)
+        return InputError(f"{self.name} {verb} {shown}, but must {rule}; change it")
 
 
 def keys_of(group: type, prefix: str = "") -> dict[str, Key]:
@@ -88,14 +91,15 @@ def keys_of(group: type, prefix: str = "") -> dict[str, Key]:
     return keys
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name most like `name`, which may lack its section."""
+def did_you_mean(name: str, known: Iterable[str], dashes: str = "") -> str:
+    """The remedy for an unknown name: the one most like it. It may lack its section."""
 
     def likeness(candidate: str) -> float:
         forms = {candidate, candidate.rpartition(".")[2]}
         return max(SequenceMatcher(None, name, form).ratio() for form in forms)
 
-    return max(known, key=likeness)
+    best = max(known, key=likeness)
+    return f"did you mean {dashes}{best}?" if likeness(best) >= 0.5 else "--help lists what there is"
 
 
 def config_from(layers: Iterable[Layer]) -> Config:

@@ -4,7 +4,8 @@ Words are read here and not by tyro, so that flags and TOML entries are refused 
 tyro shows `--help`, from the same dataclasses.
 """
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -13,7 +14,7 @@ from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_layer, read_preset
-from tpnet_dist.config_keys import CONFIG_KEYS, Key, Layer, config_from, keys_of, nearest
+from tpnet_dist.config_keys import CONFIG_KEYS, Key, Layer, config_from, did_you_mean, keys_of
 from tpnet_dist.errors import InputError
 
 PROGRAM = "python -m tpnet_dist.train"
@@ -65,7 +66,9 @@ class TrainCommand(OwnFlags):
 
 OWN_KEYS = keys_of(OwnFlags)
 KEYS = OWN_KEYS | CONFIG_KEYS
-SECTIONS = {name.split(".")[0] for name in CONFIG_KEYS}
+
+_SECTIONS = "|".join(section.name for section in fields(Config))
+_FLAG = re.compile(rf"--|-[a-zA-Z]|({_SECTIONS})\.[\w.-]+=")  # -1 is a number
 
 
 def parse_train(words: list[str]) -> TrainSettings:
@@ -95,7 +98,7 @@ def read_words(words: list[str]) -> Layer:
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        if not _is_flag(word):
+        if not _FLAG.match(word):
             if "data.folder" in said:
                 raise InputError(f"{word}: the data folder is {said['data.folder']} already; give one")
             said["data.folder"] = word
@@ -114,22 +117,16 @@ def read_words(words: list[str]) -> Layer:
     return said
 
 
-def _is_flag(word: str) -> bool:
-    """Two dashes, or one and a letter (-1 is a number); or section.key=value without any."""
-    is_dashed = word.startswith("-") and (word[1:2] == "-" or word[1:2].isalpha())
-    return is_dashed or ("=" in word and word.split(".")[0] in SECTIONS)
-
-
 def _key(flag: str) -> Key:
     name = flag.lstrip("-").replace("-", "_")
     if name not in KEYS:
-        raise InputError(f"unknown flag {flag}; did you mean --{nearest(name, KEYS)}?")
+        raise InputError(f"unknown flag {flag}; {did_you_mean(name, KEYS, '--')}")
     return KEYS[name]
 
 
 def _take_values(key: Key, rest: list[str]) -> list[str]:
     """The words that belong to a flag: one, or for a list all before the next flag."""
     values: list[str] = []
-    while rest and not _is_flag(rest[0]) and (key.is_list or not values):
+    while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
         values.append(rest.pop(0))
     return values

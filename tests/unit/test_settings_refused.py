@@ -1,0 +1,94 @@
+"""Each bad setting gets one sentence, with value, rule and remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.settings import parse_train
+
+WORDS = {
+    "--training.batchsize 5": "unknown flag --training.batchsize; did you mean --training.batch_size?",
+    "--trainin.epochs=3": "unknown flag --trainin.epochs; did you mean --training.epochs?",
+    "training.epoch=3": "unknown flag training.epoch; did you mean --training.epochs?",
+    "--epochs 5": "unknown flag --epochs; did you mean --training.epochs?",
+    "--chek": "unknown flag --chek; did you mean --check?",
+    "-d x": "unknown flag -d; --help lists what there is",
+    "--training.epochs many": "training.epochs is 'many', but must be a whole number; change it",
+    "--training.epochs 2.5": "training.epochs is '2.5', but must be a whole number; change it",
+    "--training.epochs 1e30": "training.epochs is 1e30, but must be below 2^63; change it",
+    "--training.epochs inf": "training.epochs is 'inf', but must be a whole number; change it",
+    "--training.epochs": "--training.epochs has no value; write one after it",
+    "--training.epochs --check": "--training.epochs has no value; write one after it",
+    "--training.epochs=": "training.epochs is '', but must be a whole number; change it",
+    "--training.seeds": "--training.seeds has no value; write one after it",
+    "--training.seeds 0 x": "training.seeds holds 'x', but must hold whole numbers; change it",
+    "--training.seeds 0 0": "training.seeds is (0, 0), but must be distinct numbers; change it",
+    "--training.seed -1": "training.seed is -1, but must be within 0…2147483647; change it",
+    "--memory.decay slow": "memory.decay is 'slow', but must be a number; change it",
+    "--memory.decay -1e-6": "memory.decay is -1e-06, but must be a finite number of at least 0; change it",
+    "--memory.decay nan": "memory.decay is nan, but must be a finite number of at least 0; change it",
+    "--memory.walk far": "memory.walk is 'far', but must be one of decay, count, transition; change it",
+    "--model.scale maybe": "model.scale is 'maybe', but must be True or False; change it",
+    "--evaluation.negatives random none": "evaluation.negatives holds 'none', but must hold any of random, "
+    "historical, inductive; change it",
+    "--data.val-share 1.5": "data.val_share is 1.5, but must be above 0 and below 1; change it",
+    "one two": "two: the data folder is one already; give one",
+    "--check=yes": "--check=yes: --check takes no value; leave yes away",
+    "--preset ucl": "unknown preset ucl; choose one of can_parl, contact, enron, flights, lastfm, mooc, "
+    "reddit, social_evo, uci, un_trade, un_vote, us_legis, wikipedia",
+}
+
+FILES = {
+    "[training]\nbatchsize = 5": "unknown key training.batchsize; did you mean training.batch_size?",
+    "epochs = 5": "unknown key epochs; did you mean training.epochs?",
+    "[trainin]\nepochs = 5": "unknown key trainin.epochs; did you mean training.epochs?",
+    "[training.epochs]\nx = 1": "unknown key training.epochs.x; did you mean training.epochs?",
+    "[training]\nepochs = 'many'": "training.epochs is 'many', but must be a whole number; change it",
+    "[training]\nepochs = true": "training.epochs is True, but must be a whole number; change it",
+    "[training]\nepochs = [5]": "training.epochs is [5], but must be a whole number; change it",
+    "[training]\nepochs = 1979-05-27": "training.epochs is 1979-05-27, but must be a whole number; change it",
+    "[training]\nseeds = 5": "training.seeds is 5, but must be a list such as [5]; change it",
+    "[training]\nseeds = [5, true]": "training.seeds holds True, but must hold whole numbers; change it",
+    "[model]\nscale = 'False'": "model.scale is 'False', but must be True or False; change it",
+    "[data]\nfolder = 3": "data.folder is 3, but must be text; change it",
+    "training = 3": "unknown key training; did you mean training.seed?",
+    "[training\nepochs = 5": "not valid TOML: Expected ']' at the end of a table declaration "
+    "(at line 1, column 10); mend it there",
+    "[data]\nfolder = data\n": "not valid TOML: Invalid value (at line 2, column 10); mend it there",
+}
+
+
+def refusal(*words: str) -> str:
+    with pytest.raises(InputError) as error:
+        parse_train(list(words))
+    return str(error.value)
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_bad_words_are_refused(words: str) -> None:
+    assert refusal(*words.split()) == WORDS[words]
+
+
+@pytest.mark.parametrize("content", FILES)
+def test_bad_files_are_refused_by_name(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(content)
+    assert refusal("--config", str(path)) == f"{path}: {FILES[content]}"
+
+
+def test_a_value_its_section_refuses_is_refused_from_a_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[memory]\nhops = 0\n")
+    assert refusal("--config", str(path)) == "memory.hops is 0, but must be at least 1; change it"
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    assert refusal("--config", str(missing)) == (
+        f"{missing}: No such file or directory; give the path of a TOML file"
+    )
+    assert refusal("--config", str(tmp_path)) == f"{tmp_path}: Is a directory; give the path of a TOML file"
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b'[data]\nfolder = "\xe9"\n')
+    assert refusal("--config", str(latin)).startswith(f"{latin}: not valid TOML: 'utf-8' codec")

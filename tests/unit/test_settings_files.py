@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpnet_dist.config import Config, DataConfig, EvaluationConfig, MemoryConfig, TrainingConfig
@@ -29,6 +29,7 @@ DECAYS = {
 }
 
 
+@settings(deadline=None)
 @given(
     folder=st.text(st.characters(exclude_categories=["Cs"])),
     decay=st.floats(0, allow_infinity=False),

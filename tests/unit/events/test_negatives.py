@@ -1,0 +1,171 @@
+"""Negatives against sets and lists of candidates, number by number, and for any cut of a batch."""
+
+from collections import Counter
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.event_logs import random_log
+from tpnet_dist.events.edge_history import EdgeHistory
+from tpnet_dist.events.negatives import PAIR_ATTEMPTS, RandomDestinations, SeenEdges
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey, keyed_integers
+
+KEY = SampleKey(seed=3, epoch=1)
+NUM_NODES = 6
+
+
+def integer(event, *, stream, slot=0, below):
+    return int(keyed_integers(KEY, np.array([event]), stream=stream, count=slot + 1, below=below)[0, slot])
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.sets(st.integers(0, 9), min_size=1),
+    events=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 9)), max_size=6),
+    count=st.integers(1, 5),
+)
+def test_destinations_are_those_of_a_list_without_the_avoided_one(nodes, events, count):
+    index = np.array([event for event, _ in events], np.int64)
+    avoided = np.array([node for _, node in events], np.int32)
+    destinations = RandomDestinations(np.array([*nodes, *nodes]))
+    free = destinations.draw(KEY, index, count)
+    others = destinations.draw(KEY, index, count, avoid_B=avoided)
+    assert free.shape == others.shape == (len(events), count)
+    assert free.dtype == others.dtype == np.int32
+    for row, (event, node) in enumerate(events):
+        for drawn, candidates in (
+            (free[row], sorted(nodes)),
+            (others[row], sorted(nodes - {node}) or sorted(nodes)),
+        ):
+            assert drawn.tolist() == [
+                candidates[integer(event, stream=0, slot=slot, below=len(candidates))]
+                for slot in range(count)
+            ]
+
+
+def test_each_destination_but_the_true_one_is_drawn_equally_often():
+    destinations = RandomDestinations(np.array([3, 5, 8, 11]))
+    index = np.arange(4000)
+    drawn = destinations.draw(KEY, index, 10, avoid_B=np.full(4000, 5, np.int32))
+    counts = Counter(drawn.ravel().tolist())
+    assert set(counts) == {3, 8, 11}
+    # deviation of each count: 94
+    assert all(abs(number - 40_000 / 3) < 400 for number in counts.values())
+
+
+def test_the_destinations_of_a_view_are_the_distinct_ones_of_its_events(tmp_path):
+    log = random_log(tmp_path, 60, 100, events_per_shard=17)
+    parts = EventView(log, 5, 25, np.arange(100) < 30), EventView(log, 40, 50)
+    expected = {node for part in parts for node in part.read(0, len(part)).columns.dst.tolist()}
+    assert RandomDestinations.of(*parts).destinations_D.tolist() == sorted(expected)
+
+
+def test_an_empty_universe_is_refused(tmp_path):
+    log = random_log(tmp_path, 10, 5)
+    with pytest.raises(ValueError, match="at least one event"):
+        RandomDestinations.of(EventView(log, 3, 3))
+    with pytest.raises(ValueError, match="at least one event"):
+        SeenEdges(EdgeHistory.of(EventView(log, 3, 3)))
+
+
+pairs = st.tuples(st.integers(0, NUM_NODES - 1), st.integers(0, NUM_NODES - 1))
+streams = st.lists(pairs, min_size=1, max_size=60)
+
+
+def history_of(positions, edges):
+    src, dst = np.array(edges, np.int32).reshape(-1, 2).T
+    return EdgeHistory(src, dst, np.array(positions, np.int64), num_nodes=NUM_NODES)
+
+
+def drawn_edges(seen, edges, positions, start=0, stop=None):
+    src, dst = np.array(edges, np.int32).reshape(-1, 2).T
+    stop = len(edges) if stop is None else stop
+    found = seen.draw(KEY, src, dst, np.array(positions, np.int64), start, stop)
+    assert all(column.dtype == np.int32 for column in found)
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def literal_negatives(universe, training, batch, positions):
+    """`universe`: (position, edge) of all events; candidates as a list, pairs attempt by attempt."""
+    candidates = []
+    for position, edge in universe:
+        if position < positions[0] and edge not in candidates and edge not in batch and edge not in training:
+            candidates.append(edge)
+    missing = len(batch) - len(candidates)
+    if missing <= 0:
+        return [candidates[integer(p, stream=1, below=len(candidates))] for p in positions]
+    sources = sorted({src for _, (src, _) in universe})
+    destinations = sorted({dst for _, (_, dst) in universe})
+    random_pairs = []
+    for position in positions[:missing]:
+        attempts = [
+            (
+                sources[integer(position, stream=2, slot=slot, below=len(sources))],
+                destinations[integer(position, stream=3, slot=slot, below=len(destinations))],
+            )
+            for slot in range(PAIR_ATTEMPTS)
+        ]
+        random_pairs.append(next((pair for pair in attempts if pair not in batch), attempts[0]))
+    return random_pairs + candidates
+
+
+@settings(deadline=None)
+@given(
+    edges=streams,
+    left_out=st.integers(2, 7),
+    training=st.none() | st.sets(pairs, max_size=8),
+    bounds=st.tuples(st.integers(0, 60), st.integers(1, 12)),
+)
+def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, training, bounds):
+    universe = [(p, edge) for p, edge in enumerate(edges) if p % left_out != 1]
+    start = min(bounds[0], len(edges) - 1)
+    batch, positions = edges[start : start + bounds[1]], range(start, min(start + bounds[1], len(edges)))
+    seen = SeenEdges(
+        history_of(*zip(*universe, strict=True)),
+        training=None if training is None else history_of(range(len(training)), sorted(training)),
+    )
+    expected = literal_negatives(universe, training or set(), batch, positions)
+    assert drawn_edges(seen, batch, positions) == expected
+
+
+@settings(deadline=None)
+@given(edges=streams, first=st.integers(0, 59), size=st.integers(1, 20), cuts=st.lists(st.integers(0, 20)))
+def test_slices_of_a_batch_draw_what_the_whole_batch_draws(edges, first, size, cuts):
+    first = min(first, len(edges) - 1)
+    batch, positions = edges[first : first + size], range(first, min(first + size, len(edges)))
+    seen = SeenEdges(history_of(range(len(edges)), edges))
+    borders = [0, *sorted(min(cut, len(batch)) for cut in cuts), len(batch)]
+    parts = [drawn_edges(seen, batch, positions, *bounds) for bounds in pairwise(borders)]
+    assert list(chain.from_iterable(parts)) == drawn_edges(seen, batch, positions)
+
+
+def test_each_candidate_is_drawn_equally_often():
+    past = [(src, dst) for src in range(5) for dst in range(5)]
+    batch = [(0, 0), (2, 3), (5, 5)]
+    seen = SeenEdges(history_of(range(28), past + batch))
+    counts = Counter()
+    for epoch in range(1000):
+        src, dst = np.array(batch, np.int32).T
+        found = seen.draw(SampleKey(0, epoch), src, dst, np.arange(25, 28), 0, 3)
+        counts.update(zip(*(column.tolist() for column in found), strict=True))
+    assert set(counts) == set(past) - set(batch)
+    expected = 3000 / 23
+    # 22 degrees of freedom: passed once in 10,000 keys
+    assert sum((number - expected) ** 2 / expected for number in counts.values()) < 56
+
+
+def test_pairs_are_kept_when_every_pair_is_an_edge_of_the_batch():
+    seen = SeenEdges(history_of([0], [(2, 3)]))
+    assert drawn_edges(seen, [(2, 3), (2, 3)], [0, 1]) == [(2, 3), (2, 3)]
+
+
+def test_no_candidate_is_left_when_training_holds_every_edge():
+    edges = [(src, dst) for src in range(4) for dst in range(4)]
+    history = history_of(range(16), edges)
+    seen = SeenEdges(history, training=history)
+    drawn = drawn_edges(seen, edges[10:], range(10, 16))
+    assert len(drawn) == 6 and not set(drawn) & set(edges[10:])

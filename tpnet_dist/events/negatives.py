@@ -1,0 +1,137 @@
+"""Negatives: random destinations, and edges seen before (Poursafaei et al. 2022), as functions of the event.
+
+Who draws decides on the universe: training events in training, all events in transductive evaluation, the
+split's inductive events in inductive evaluation. Draws are keyed by seed, epoch and event number, so any
+number of ranks and any restart draw the same.
+
+Shape letters: B events of a batch, K destinations per event, C candidate edges, D nodes, X excluded places,
+R random pairs, A attempts.
+"""
+
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from tpnet_dist.events.batch_plan import Positions
+from tpnet_dist.events.edge_history import (
+    EdgeHistory,
+    EdgeKeys,
+    NodeIds,
+    edge_ends,
+    edge_keys,
+    places_in,
+)
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey, keyed_integers
+
+DESTINATION_STREAM, SEEN_EDGE_STREAM, PAIR_SOURCE_STREAM, PAIR_DESTINATION_STREAM = range(4)
+PAIR_ATTEMPTS = 20
+
+
+class RandomDestinations:
+    """Destinations drawn evenly from the distinct ones of a universe; the source stays."""
+
+    def __init__(self, destinations: npt.NDArray[np.integer]) -> None:
+        self.destinations_D: NodeIds = np.unique(destinations).astype(np.int32)
+        if not len(self.destinations_D):
+            raise ValueError("no destination to draw from; give a universe of at least one event")
+
+    @classmethod
+    def of(cls, *views: EventView) -> "RandomDestinations":
+        """Those of all events of the views; takes a byte per node, not per event."""
+        is_destination = np.zeros(views[0].log.num_nodes, dtype=np.bool_)
+        for chunk in chain.from_iterable(view.stream() for view in views):
+            is_destination[chunk.columns.dst] = True
+        return cls(np.flatnonzero(is_destination))
+
+    def draw(
+        self, key: SampleKey, event_B: Positions, count: int, *, avoid_B: NodeIds | None = None
+    ) -> NodeIds:
+        """(B, count) nodes, with repeats; none is its event's node in `avoid_B`, unless there is no other."""
+        num_nodes = len(self.destinations_D)
+        if avoid_B is None:
+            place_BK = keyed_integers(key, event_B, stream=DESTINATION_STREAM, count=count, below=num_nodes)
+            return self.destinations_D[place_BK]
+        avoided_B = places_in(self.destinations_D, avoid_B)
+        num_others_B = np.maximum(num_nodes - (avoided_B >= 0), 1)
+        place_BK = keyed_integers(key, event_B, stream=DESTINATION_STREAM, count=count, below=num_others_B)
+        if num_nodes > 1:
+            place_BK += (avoided_B >= 0)[:, None] & (place_BK >= avoided_B[:, None])
+        return self.destinations_D[place_BK]
+
+
+class SeenEdges:
+    """`historical` and, given the training edges, `inductive` negatives: both ends of an edge seen earlier.
+
+    Candidates of a batch: distinct edges of the universe first seen before the batch's first event, absent
+    from the batch; `inductive` ones are absent from training too. Edges stand in order of first appearance,
+    so the candidates are a prefix without the batch's own places: drawing one is drawing a number and
+    stepping over those places. Nothing is rejected and no set of pairs is made; it holds 32 bytes per edge.
+    """
+
+    def __init__(self, universe: EdgeHistory, *, training: EdgeHistory | None = None) -> None:
+        if not len(universe.keys_E):
+            raise ValueError("no edge to draw from; give a universe of at least one event")
+        key_C, first_C = universe.keys_E, universe.first_positions_E
+        if training is not None:
+            assert training.num_nodes == universe.num_nodes, "training and universe of different logs"
+            is_new = places_in(training.keys_E, key_C) < 0
+            key_C, first_C = key_C[is_new], first_C[is_new]
+        order_C = np.argsort(first_C)
+        self._num_nodes = universe.num_nodes
+        self._first_positions_C, self._keys_C = first_C[order_C], key_C[order_C]
+        self._sorted_keys_C, self._place_of_sorted_C = key_C, np.argsort(order_C)
+        src_E, dst_E = edge_ends(universe.keys_E, universe.num_nodes)
+        self._sources_D, self._destinations_D = np.unique(src_E), np.unique(dst_E)
+
+    def draw(
+        self, key: SampleKey, src_B: NodeIds, dst_B: NodeIds, event_B: Positions, start: int, stop: int
+    ) -> tuple[NodeIds, NodeIds]:
+        """Sources and destinations of the negatives of places start … stop-1 of the whole batch given.
+
+        With at least B candidates each event draws one of its own, so they may repeat. With only c < B, the
+        first B - c places get random pairs and the others the c candidates, each once.
+        """
+        assert 0 <= start <= stop <= len(event_B), (start, stop, len(event_B))
+        if start == stop:
+            return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+        batch_keys = np.unique(edge_keys(src_B, dst_B, self._num_nodes))
+        num_seen = int(np.searchsorted(self._first_positions_C, event_B[0]))
+        excluded_X = self._places_before(num_seen, batch_keys)
+        num_candidates = num_seen - len(excluded_X)
+        num_random = max(0, len(event_B) - num_candidates)
+        if num_random:
+            nth = np.arange(max(start, num_random), max(stop, num_random)) - num_random
+        else:
+            own_B = event_B[start:stop]
+            nth = keyed_integers(key, own_B, stream=SEEN_EDGE_STREAM, count=1, below=num_candidates)[:, 0]
+        seen_keys = self._keys_C[_step_over(excluded_X, nth)]
+        random_keys = self._random_pairs(key, event_B[start : min(stop, num_random)], batch_keys)
+        return edge_ends(np.concatenate([random_keys, seen_keys]), self._num_nodes)
+
+    def _places_before(self, num_seen: int, batch_keys: EdgeKeys) -> Positions:
+        """Where the batch's own edges stand among the first `num_seen`, sorted."""
+        sorted_place = places_in(self._sorted_keys_C, batch_keys)
+        place = self._place_of_sorted_C[sorted_place[sorted_place >= 0]]
+        return np.sort(place[place < num_seen])
+
+    def _random_pairs(self, key: SampleKey, event_R: Positions, batch_keys: EdgeKeys) -> EdgeKeys:
+        """Keys of pairs that are no edge of the batch; the first attempt where all of them are one."""
+        if not len(event_R):
+            return np.empty(0, dtype=np.int64)
+        src_RA, dst_RA = (
+            nodes_D[keyed_integers(key, event_R, stream=stream, count=PAIR_ATTEMPTS, below=len(nodes_D))]
+            for stream, nodes_D in (
+                (PAIR_SOURCE_STREAM, self._sources_D),
+                (PAIR_DESTINATION_STREAM, self._destinations_D),
+            )
+        )
+        key_RA = edge_keys(src_RA, dst_RA, self._num_nodes)
+        attempt_R = np.isin(key_RA, batch_keys).argmin(axis=1)
+        return np.take_along_axis(key_RA, attempt_R[:, None], axis=1)[:, 0]
+
+
+def _step_over(excluded_X: Positions, nth: Positions) -> Positions:
+    """The place of the nth number that is not excluded: excluded 1 2 5, nth 0 1 2 3 → 0 3 4 6."""
+    return nth + np.searchsorted(excluded_X - np.arange(len(excluded_X)), nth, side="right")

@@ -33,6 +33,18 @@ ALLOWED = {
         "tpnet_dist.ranks",
     },
     "tpnet_dist.model": {"tpnet_dist.keyed_draws"},
+    "tpnet_dist.training": {
+        "tpnet_dist.errors",
+        "tpnet_dist.read_ahead",
+        "tpnet_dist.keyed_draws",
+        "tpnet_dist.config",
+        "tpnet_dist.config_file",
+        "tpnet_dist.run_log",
+        "tpnet_dist.events",
+        "tpnet_dist.ranks",
+        "tpnet_dist.memory",
+        "tpnet_dist.model",
+    },
     "launch": set(),
     "data_prep": {"tpnet_dist.events", "tpnet_dist.errors", "tpnet_dist.flags", "tpnet_dist.read_ahead"},
 }

@@ -1,0 +1,1 @@
+"""Training and evaluation: the only place where events, memory and model meet."""

@@ -155,6 +155,8 @@ class EvaluationConfig:
     """Whether the memory goes on recording through validation and test."""
     batch_size: int = 200
     """Events per batch; the paper's AP and AUC are means over batches of 200."""
+    baseline: Literal["none", "edgebank"] = "none"
+    """A yardstick for the same events and negatives; edgebank takes 75 bytes per event while it is made."""
     test_every_epoch: bool = False
     """Evaluate the test part after each epoch too, to draw its curve; it decides nothing."""
 

@@ -25,8 +25,12 @@ class InputError(ValueError):
 
 
 @contextmanager
-def errors_for_people(program: str, *, debug: bool) -> Iterator[None]:
+def errors_for_people(
+    program: str, *, debug: bool, quiet: bool = False, at_once: bool = False
+) -> Iterator[None]:
     """Turn what users can mend into one line and exit code 2; defects of ours keep their traceback.
+
+    `quiet`: another process says the line. `at_once`: do not wait for threads, which may wait for others.
 
     SIGINT, SIGTERM and SIGHUP unwind the stack, so that what was half-written is removed on the way.
     """
@@ -40,7 +44,10 @@ def errors_for_people(program: str, *, debug: bool) -> Iterator[None]:
     except (InputError, OSError) as error:
         if debug:
             raise
-        print(f"{program}: error: {_sentence(error)}", file=sys.stderr)
+        if not quiet:
+            print(f"{program}: error: {_sentence(error)}", file=sys.stderr, flush=True)
+        if at_once:
+            os._exit(BAD_INPUT)
         sys.exit(BAD_INPUT)
     except (KeyboardInterrupt, _Stopped) as stop:
         number = stop.number if isinstance(stop, _Stopped) else signal.SIGINT

@@ -22,7 +22,7 @@ class SelectedEvents:
     index: Positions
     """The events' numbers in the log: rows of its edge features."""
     moment: Positions
-    """For each, the number of the log's first event at the same time: what lies before it is strictly earlier."""
+    """For each, the number of the log's first event at the same time; all before that are earlier."""
     columns: EventColumns
 
     def __len__(self) -> int:

@@ -1,17 +1,19 @@
 """Who this process is among the ranks. Nobody else reads the environment or starts process groups."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.exchange import RankExchange
+
+Answer = TypeVar("Answer")
 
 DEFAULT_TIMEOUT = timedelta(minutes=10)
 
@@ -33,6 +35,20 @@ class World:
         assert isinstance(group, dist.ProcessGroup)
         return RankExchange(group, self.device)
 
+    def on_first_rank(self, act: Callable[[], Answer]) -> Answer:
+        """What the first rank's `act` gives, on every rank; what it refuses, every rank refuses."""
+        outcome: list[Any] = [None, None]
+        if self.rank == 0:
+            try:
+                outcome[0] = act()
+            except (InputError, OSError) as error:
+                outcome[1] = error
+        dist.broadcast_object_list(outcome, src=0)
+        if outcome[1] is not None:
+            raise outcome[1]
+        answer: Answer = outcome[0]
+        return answer
+
     def require_agreement(self, facts: Mapping[str, Any]) -> None:
         """Refuse to start where ranks see different data or settings, naming the rank and the key."""
         everybody: list[Mapping[str, Any]] = [{}] * self.num_ranks
@@ -45,6 +61,15 @@ class World:
                         f"rank {rank} has {key} = {theirs.get(key)!r} where rank 0 has {first.get(key)!r}; "
                         "start all ranks with the same data folder and settings"
                     )
+
+
+def launched_as_first() -> bool:
+    """Whether this process is the first rank, before the ranks have met."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def launched_alone() -> bool:
+    return os.environ.get("WORLD_SIZE", "1") == "1"
 
 
 @contextmanager

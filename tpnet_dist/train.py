@@ -1,0 +1,32 @@
+"""`torchrun --nproc_per_node=4 -m tpnet_dist.train [DATA_DIR] …`: train TPNet on an event log."""
+
+import sys
+import time
+from pathlib import Path
+
+from tpnet_dist.config import Config
+from tpnet_dist.errors import errors_for_people
+from tpnet_dist.ranks.host_memory import keep_large_buffers
+from tpnet_dist.ranks.world import join_world, launched_alone, launched_as_first
+from tpnet_dist.settings import PROGRAM, parse_train
+from tpnet_dist.training.run import train
+
+
+def main() -> None:
+    with errors_for_people(
+        PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first(), at_once=not launched_alone()
+    ):
+        settings = parse_train(sys.argv[1:])
+        keep_large_buffers()
+        with join_world() as world:
+            config = settings.config
+            run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config))
+            train(config, run_dir, world)
+
+
+def _new_run_dir(config: Config) -> Path:
+    return Path("runs") / f"{Path(config.data.folder).name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""EdgeBank's figures for the same events and negatives: what a link predictor must beat.
+
+It sees every earlier event of the log, and nothing is learned. Cheap enough for every rank to do by itself.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from tpnet_dist.config import NegativeKind
+from tpnet_dist.events.edge_bank import EdgeBank
+from tpnet_dist.events.edge_history import NodeIds
+from tpnet_dist.events.view import EventView
+from tpnet_dist.training.evaluation import KIND_ORDER, Evaluator, Pass
+from tpnet_dist.training.figures import Figures, Scores, tabulate
+from tpnet_dist.training.run_data import PartName
+from tpnet_dist.training.scoring import EVALUATION_KEY
+
+Memory = Callable[[NodeIds, NodeIds, int], Scores]
+"""Scores of edges, given the number of the batch's first event."""
+
+
+def edge_bank_figures(
+    evaluator: Evaluator, name: PartName, kinds: Sequence[NegativeKind]
+) -> dict[str, Figures]:
+    """By memory: all edges seen, or those of the latest time, as long as the test part's share of events."""
+    kinds = [kind for kind in KIND_ORDER if kind in kinds]
+    log, share = evaluator.data.log, evaluator.config.data.test_share
+    bank = EdgeBank.of(EventView(log, 0, len(log)))
+    memories: dict[str, Memory] = {
+        "edgebank_unlimited": bank.unlimited,
+        "edgebank_window": partial(bank.time_window, share=share),
+    }
+    return {
+        memory_name: {
+            each.setting: tabulate(kinds, _scores(memory, each, kinds), each.plan.borders)
+            for each in evaluator.passes(name)
+        }
+        for memory_name, memory in memories.items()
+    }
+
+
+def _scores(memory: Memory, each: Pass, kinds: Sequence[NegativeKind]) -> Scores:
+    sources = each.universe.negatives(kinds, EVALUATION_KEY)
+    of_batches = []
+    for _, batch in each.view.batches(each.plan):
+        src_B, dst_B = batch.columns.src, batch.columns.dst
+        links = [(src_B, dst_B)]
+        for source in sources:
+            drawn = source.draw(batch, slice(None))
+            links.append((src_B if drawn.src_B is None else drawn.src_B, drawn.dst_BC[:, 0]))
+        of_batches.append(np.stack([memory(*ends, int(batch.index[0])) for ends in links], axis=1))
+    return np.concatenate(of_batches)

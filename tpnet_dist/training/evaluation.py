@@ -1,0 +1,126 @@
+"""Figures of the validation or test part: which events, against which negatives, by which protocol.
+
+    dyglib   inductive figures: a pass of its own over the inductive events, from the memory as it is at the
+             start of the part, recording only them; then the memory goes back and all events are passed
+    stream   one pass over all events; inductive figures: those of the inductive ones among them
+
+Shape letters: N events of a pass, X links scored per event.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from tpnet_dist.config import Config, NegativeKind
+from tpnet_dist.events.batch_plan import BatchPlan
+from tpnet_dist.events.view import EventMask, EventView
+from tpnet_dist.training.figures import ByKind, Figures, tabulate
+from tpnet_dist.training.negative_sources import Universe
+from tpnet_dist.training.run_data import PartName, RunData, plan_of
+from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer, Scores
+
+Setting = Literal["transductive", "inductive"]
+
+KIND_ORDER: tuple[NegativeKind, ...] = ("random", "historical", "inductive")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Events that are scored one after another."""
+
+    setting: Setting
+    view: EventView
+    plan: BatchPlan
+    universe: Universe
+    is_inductive_N: EventMask
+    """Empty where inductive events have a pass of their own."""
+
+
+@dataclass
+class Evaluator:
+    """Evaluates with one seed's model."""
+
+    config: Config
+    data: RunData
+    scorer: Scorer
+    _passes: dict[PartName, list[Pass]] = field(default_factory=dict)
+
+    def evaluate(self, name: PartName, *, kinds: Sequence[NegativeKind], mrr_negatives: int = 0) -> Figures:
+        """The memory stands at the start of the part, and ends at its end."""
+        memory_time = self.data.memory_time(name)
+        kinds = [kind for kind in KIND_ORDER if kind in kinds]
+        *before, last = self.passes(name)
+        figures = Figures()
+        with self._memory_marked():
+            for each in before:
+                ranked = self._rank(each, mrr_negatives, memory_time)
+                scores = self._score(each, kinds, memory_time)
+                self._rewind()
+                figures[each.setting] = tabulate(kinds, scores, each.plan.borders, ranked)
+            ranked = self._rank(last, mrr_negatives, memory_time)
+        scores = self._score(last, kinds, memory_time)
+        figures[last.setting] = tabulate(kinds, scores, last.plan.borders, ranked)
+        if last.is_inductive_N.any():
+            figures["inductive"] = _tabulate_some(last, kinds, scores, ranked)
+        return figures
+
+    def passes(self, name: PartName) -> list[Pass]:
+        """The last is over all events."""
+        if name not in self._passes:
+            part, split, log = self.data.part(name), self.data.split, self.data.log
+            inductive = split.inductive(part)
+            everything = Universe(EventView(log, 0, len(log)), training=split.train)
+            in_one = self.config.evaluation.protocol == "stream"
+            mask_N = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
+            self._passes[name] = [Pass("transductive", part, self._plan(part), everything, mask_N)]
+            if len(inductive) and not in_one:
+                own = Universe(inductive, training=split.train)
+                first = Pass("inductive", inductive, self._plan(inductive), own, mask_N)
+                self._passes[name].insert(0, first)
+        return self._passes[name]
+
+    def _plan(self, view: EventView) -> BatchPlan:
+        return plan_of(view, self.config, self.config.evaluation.batch_size)
+
+    def _score(self, each: Pass, kinds: Sequence[NegativeKind], memory_time: float) -> Scores:
+        negatives = each.universe.negatives(kinds, EVALUATION_KEY)
+        return self.scorer.score(
+            each.view, each.plan, negatives, memory_time=memory_time, links_per_event=1 + len(kinds)
+        )
+
+    def _rank(self, each: Pass, count: int, memory_time: float) -> Scores | None:
+        """Scores of each event and its `count` competitors; the memory is left as it was."""
+        if not count:
+            return None
+        competitors = each.universe.random(EVALUATION_KEY, count, avoid_true=True)
+        scores = self.scorer.score(
+            each.view, each.plan, [competitors], memory_time=memory_time, links_per_event=1 + count
+        )
+        self._rewind()
+        return scores
+
+    @contextmanager
+    def _memory_marked(self) -> Iterator[None]:
+        memory = self.scorer.parts.memory
+        if memory is None:
+            yield
+            return
+        memory.snapshot()
+        yield
+        memory.forget_snapshot()
+
+    def _rewind(self) -> None:
+        if self.scorer.parts.memory is not None:
+            self.scorer.parts.memory.restore()
+
+
+def _tabulate_some(
+    each: Pass, kinds: Sequence[NegativeKind], scores: Scores, ranked: Scores | None
+) -> ByKind:
+    """Figures of the inductive events of a pass, by the same batches."""
+    some_N = each.is_inductive_N
+    borders = np.unique(np.concatenate([[0], np.cumsum(some_N)])[each.plan.borders])
+    return tabulate(kinds, scores[some_N], borders, None if ranked is None else ranked[some_N])

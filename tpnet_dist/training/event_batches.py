@@ -1,0 +1,65 @@
+"""Timestamp batches of a view as the memory takes them, and which of them are recorded together."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+
+from tpnet_dist.events.batch_plan import BatchPlan
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
+from tpnet_dist.memory.plan import BatchEvents
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """One timestamp batch."""
+
+    selected: SelectedEvents
+    events: BatchEvents
+    record_alone: bool
+    """Whether it is recorded by itself, once its rows are fetched."""
+    group: tuple[BatchEvents, ...]
+    """Otherwise, with the last batch of a group of equal times: all of them, to be recorded together."""
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.record_alone or bool(self.group)
+
+    @property
+    def last_time(self) -> float:
+        return float(self.events.time_B[-1])
+
+
+def batches_to_record(
+    log: EventLog, view: EventView, plan: BatchPlan, from_batch: int = 0
+) -> Iterator[EventBatch]:
+    group: list[BatchEvents] = []
+    for batch, selected in view.batches(plan, from_batch):
+        columns = selected.columns
+        events = BatchEvents(
+            torch.from_numpy(columns.src.astype(np.int64)),
+            torch.from_numpy(columns.dst.astype(np.int64)),
+            torch.from_numpy(log.seconds(columns.time)),
+        )
+        group.append(events)
+        is_whole = batch.record_stop == batch.stop
+        alone = is_whole and len(group) == 1
+        yield EventBatch(selected, events, alone, tuple(group) if is_whole and not alone else ())
+        group = [] if is_whole else group
+
+
+def replay(
+    memory: Memory, log: EventLog, view: EventView, plan: BatchPlan, num_batches: int | None = None
+) -> None:
+    """Record the first batches of a view, or all, scoring none: the memory ends as if they had been."""
+    requests = (
+        MemoryRequest(batch.events, None, None, record=batch.record_alone, group=batch.group)
+        for batch in islice(batches_to_record(log, view, plan), num_batches)
+    )
+    for _ in fetch_ahead(memory, requests, prefetch=1):
+        pass

@@ -1,0 +1,111 @@
+"""Put fetched rows and planned links together: what the model is asked.
+
+Shape letters: U distinct nodes, B events, S ends, M neighbours, L layers, F node features.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tpnet_dist.events.features import Features
+from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
+from tpnet_dist.model.link_query import LinkQuery
+from tpnet_dist.read_ahead import read_ahead
+from tpnet_dist.training.links import LinkBlock, PlannedLinks
+
+
+@dataclass(frozen=True)
+class DistinctNodes:
+    """What stands in for fetched rows where there is no memory."""
+
+    nodes_U: Tensor
+
+    def position_of(self, nodes: Tensor) -> Tensor:
+        return torch.searchsorted(self.nodes_U, nodes)
+
+
+Rows = FetchedRows | DistinctNodes
+
+
+def rows_ahead(
+    memory: Memory | None, requests: Iterable[MemoryRequest[PlannedLinks]], *, prefetch: int
+) -> Iterator[tuple[PlannedLinks, Rows]]:
+    """Planned links with their rows, up to `prefetch` batches ahead of the model."""
+    if memory is not None:
+        return fetch_ahead(memory, requests, prefetch=prefetch)
+    return read_ahead(
+        ((request.note, DistinctNodes(torch.unique(request.note.nodes()))) for request in requests), prefetch
+    )
+
+
+@dataclass(frozen=True)
+class QueryMaker:
+    """Moves a block's tensors to the model's device and reads rows at the links' times."""
+
+    device: torch.device
+    node_features: Features | None
+
+    def queries(
+        self, planned: PlannedLinks, rows: Rows, dropout_keys_B: Tensor | None = None
+    ) -> list[LinkQuery]:
+        """One for each block."""
+        features_UF = self._node_features(rows.nodes_U)
+        keys_B = None if dropout_keys_B is None else dropout_keys_B.to(self.device)
+        # events of further blocks drop otherwise than those of the first
+        return [
+            self._query(
+                block, planned.read_time_B, rows, features_UF, None if keys_B is None else keys_B ^ number
+            )
+            for number, block in enumerate(planned.blocks)
+        ]
+
+    def _query(
+        self,
+        block: LinkBlock,
+        read_time_B: Tensor,
+        rows: Rows,
+        features_UF: Tensor | None,
+        keys_B: Tensor | None,
+    ) -> LinkQuery:
+        ends_BS = rows.position_of(block.ends_BS.to(rows.nodes_U.device))
+        neighbors_BSM = rows.position_of(block.neighbors_BSM.to(rows.nodes_U.device))
+        edge_features = block.edge_features_BSME
+        query = LinkQuery(
+            ends_BS=ends_BS,
+            neighbors_BSM=neighbors_BSM,
+            neighbor_mask_BSM=block.mask_BSM.to(self.device),
+            elapsed_BSM=block.elapsed_BSM.to(self.device),
+            node_features_UF=features_UF,
+            edge_features_BSME=None if edge_features is None else edge_features.to(self.device),
+            dropout_keys_B=keys_B,
+        )
+        return query if isinstance(rows, DistinctNodes) else _with_rows(query, rows, read_time_B)
+
+    def _node_features(self, nodes_U: Tensor) -> Tensor | None:
+        if self.node_features is None:
+            return None
+        # a padding node has no features of its own
+        known_U = nodes_U.cpu().clamp(max=len(self.node_features) - 1)
+        features_UF = torch.from_numpy(self.node_features[known_U.numpy()])
+        return features_UF.mul_((nodes_U.cpu() == known_U)[:, None]).to(self.device)
+
+
+def _with_rows(query: LinkQuery, rows: FetchedRows, read_time_B: Tensor) -> LinkQuery:
+    ends_BS, neighbors_BSM = query.ends_BS, query.neighbors_BSM
+    time_B1 = read_time_B.to(ends_BS.device)[:, None]
+    end_factors = rows.read_factors(ends_BS.flatten(), time_B1.expand_as(ends_BS).flatten())
+    neighbor_factors = rows.read_factors(
+        neighbors_BSM.flatten(), time_B1[:, :, None].expand_as(neighbors_BSM).flatten()
+    )
+    return LinkQuery(
+        **{
+            **vars(query),
+            "rows_ULD": rows.stored.rows_ULD,
+            "products_ULL": rows.stored.products_ULL,
+            "end_factors_BSL": end_factors.view(*ends_BS.shape, -1),
+            "neighbor_factors_BSML": neighbor_factors.view(*neighbors_BSM.shape, -1),
+        }
+    )

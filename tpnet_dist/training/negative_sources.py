@@ -1,0 +1,69 @@
+"""Which negatives a part of the log is told apart from, and the universe they are drawn from.
+
+Shape letters: B events of a rank's slice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpnet_dist.config import NegativeKind
+from tpnet_dist.events.edge_history import EdgeHistory
+from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
+from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.training.link_planner import NegativeEnds, Negatives
+
+
+@dataclass(frozen=True)
+class RandomNegatives:
+    """The source stays; destinations are drawn from the distinct ones of the universe."""
+
+    destinations: RandomDestinations
+    key: SampleKey
+    count: int = 1
+    avoid_true: bool = False
+    """For ranking: the true destination is no competitor of itself."""
+
+    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
+        mine = batch[here]
+        avoided_B = mine.columns.dst if self.avoid_true else None
+        return NegativeEnds(None, self.destinations.draw(self.key, mine.index, self.count, avoid_B=avoided_B))
+
+
+@dataclass(frozen=True)
+class SeenNegatives:
+    """Both ends are replaced by those of an edge seen before the batch."""
+
+    edges: SeenEdges
+    key: SampleKey
+
+    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
+        start, stop, _ = here.indices(len(batch))
+        columns = batch.columns
+        src_B, dst_B = self.edges.draw(self.key, columns.src, columns.dst, batch.index, start, stop)
+        return NegativeEnds(src_B, dst_B[:, None])
+
+
+class Universe:
+    """Events that negatives are drawn from; what it takes to draw is made on first use, once."""
+
+    def __init__(self, *views: EventView, training: EventView) -> None:
+        self._views, self._training = views, training
+        self._destinations: RandomDestinations | None = None
+        self._edges: dict[NegativeKind, SeenEdges] = {}
+
+    def random(self, key: SampleKey, count: int = 1, *, avoid_true: bool = False) -> RandomNegatives:
+        self._destinations = self._destinations or RandomDestinations.of(*self._views)
+        return RandomNegatives(self._destinations, key, count, avoid_true)
+
+    def negatives(self, kinds: Sequence[NegativeKind], key: SampleKey) -> list[Negatives]:
+        """In the order of `kinds`, of which `random` must be the first if it is among them."""
+        return [
+            self.random(key) if kind == "random" else SeenNegatives(self._seen(kind), key) for kind in kinds
+        ]
+
+    def _seen(self, kind: NegativeKind) -> SeenEdges:
+        if kind not in self._edges:
+            training = EdgeHistory.of(self._training) if kind == "inductive" else None
+            self._edges[kind] = SeenEdges(EdgeHistory.of(*self._views), training=training)
+        return self._edges[kind]

@@ -1,0 +1,89 @@
+"""The data of a run: log, split, batch plans, and who met whom before."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from tpnet_dist.config import Config, DataConfig
+from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.split import Split, split_log
+from tpnet_dist.events.view import EventView
+from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
+from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
+from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.world import World
+
+PartName = Literal["val", "test"]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The same for all seeds of a run."""
+
+    config: Config
+    world: World
+    log: EventLog
+    split: Split
+    train_plan: BatchPlan
+    train_neighbors: ShardedNeighbors
+    """Training sees training events only."""
+    all_neighbors: ShardedNeighbors
+    """Evaluation sees all earlier events."""
+
+    @classmethod
+    def open(cls, config: Config, world: World) -> "RunData":
+        log = EventLog(config.data.folder)
+        split = split_of(log, config.data)
+        exchange = world.new_exchange()
+        blocks = Blocks(log.num_nodes, world.num_ranks)
+
+        def neighbors_in(view: EventView) -> ShardedNeighbors:
+            index = build_neighbor_index(lambda: chunks_of(view), *blocks.range_of(world.rank))
+            return ShardedNeighbors(index, log.num_nodes, exchange)
+
+        return cls(
+            config=config,
+            world=world,
+            log=log,
+            split=split,
+            train_plan=plan_of(split.train, config, config.training.batch_size),
+            train_neighbors=neighbors_in(split.train),
+            all_neighbors=neighbors_in(EventView(log, 0, len(log))),
+        )
+
+    def part(self, name: PartName) -> EventView:
+        return self.split.val if name == "val" else self.split.test
+
+    def time_before(self, view: EventView, position: int | None = None) -> float:
+        """Of the last event before a position of the view, or before its end; 0 if there is none."""
+        position = len(view) if position is None else position
+        last = view.read(max(0, position - 1), position)
+        return float(self.log.seconds(last.columns.time)[0]) if len(last) else 0.0
+
+    def memory_time(self, name: PartName) -> float:
+        """Of the last event the memory holds when a part begins."""
+        before = self.split.val if name == "test" and self.config.evaluation.update else self.split.train
+        return self.time_before(before)
+
+
+def split_of(log: EventLog, data: DataConfig) -> Split:
+    return split_log(
+        log,
+        val_share=data.val_share,
+        test_share=data.test_share,
+        new_node_share=data.new_node_share,
+        seed=data.split_seed,
+    )
+
+
+def plan_of(view: EventView, config: Config, batch_size: int) -> BatchPlan:
+    if config.data.batching == "events":
+        return plan_by_events(len(view), batch_size)
+    return plan_by_timestamps(view.times(), batch_size)
+
+
+def chunks_of(view: EventView) -> Iterator[EventChunk]:
+    for chunk in view.stream():
+        columns = chunk.columns
+        yield EventChunk(columns.src, columns.dst, columns.time, chunk.index)

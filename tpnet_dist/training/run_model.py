@@ -1,0 +1,86 @@
+"""What learns in a run: memory, model, optimizer and the step that joins them, for one seed."""
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from tpnet_dist.config import Config, MemoryConfig, default_width
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.walks import Walk
+from tpnet_dist.model import TPNet
+from tpnet_dist.ranks.exchange import Exchange
+from tpnet_dist.ranks.world import World
+from tpnet_dist.training.link_queries import QueryMaker
+from tpnet_dist.training.train_step import LinkScorer, TrainStep
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """One seed's parts; weights depend on the seed alone, not on the ranks."""
+
+    model: TPNet
+    memory: Memory | None
+    padding_node: int | None
+    queries: QueryMaker
+    step: TrainStep
+
+    @classmethod
+    def build(cls, config: Config, log: EventLog, world: World, seed: int) -> "RunModel":
+        memory = build_memory(config, log, world.new_exchange(), world.device, seed)
+        torch.manual_seed(seed)
+        model = build_model(config, log).to(world.device)
+        queries = QueryMaker(world.device, log.node_features)
+        scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
+        optimizer = torch.optim.Adam(model.parameters(), lr=config.training.learning_rate)
+        step = TrainStep(scorer, optimizer, queries, world.num_ranks, seed)
+        return cls(model, memory, padding_node_of(config, log), queries, step)
+
+
+def build_model(config: Config, log: EventLog) -> TPNet:
+    """Features that do not exist have no weights."""
+    manifest, model = log.manifest, config.model
+    return TPNet(
+        hops=config.memory.hops,
+        neighbors=model.neighbors,
+        node_width=manifest.node_features.width if manifest.node_features else 0,
+        edge_width=manifest.edge_features.width if manifest.edge_features else 0,
+        time_width=model.time_width,
+        channels=model.channels,
+        mixer_layers=model.mixer_layers,
+        dropout=model.dropout,
+        profile=model.profile,
+        use_memory=config.memory.enabled,
+        scale=model.scale,
+    )
+
+
+def build_memory(
+    config: Config, log: EventLog, exchange: Exchange, device: torch.device, seed: int
+) -> Memory | None:
+    settings = config.memory
+    if not settings.enabled:
+        return None
+    return Memory(
+        memory_nodes(config, log),
+        Walk(settings.walk, settings.hops, settings.decay),
+        memory_width(settings, log),
+        seed=seed,
+        exchange=exchange,
+        exchange_dtype=getattr(torch, settings.exchange_dtype),
+        device=device,
+    )
+
+
+def memory_width(settings: MemoryConfig, log: EventLog) -> int:
+    return settings.width or default_width(len(log), log.num_nodes)
+
+
+def memory_nodes(config: Config, log: EventLog) -> int:
+    return log.num_nodes + (padding_node_of(config, log) is not None)
+
+
+def padding_node_of(config: Config, log: EventLog) -> int | None:
+    """The released code has a node of its own for empty neighbour slots; here it comes after all others."""
+    return log.num_nodes if config.model.profile == "published" else None

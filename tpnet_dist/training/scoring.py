@@ -1,0 +1,114 @@
+"""Score a part of the log with the model as it is, on all ranks; every rank gets all scores.
+
+Shape letters: N events of the part, X links scored per event: itself, then its negatives.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tpnet_dist.config import Config
+from tpnet_dist.events.batch_plan import BatchPlan, Positions, slice_of
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.model import LinkQuery
+from tpnet_dist.ranks.gather import gather_varied
+from tpnet_dist.training.link_planner import LinkPlanner, Negatives
+from tpnet_dist.training.link_queries import rows_ahead
+from tpnet_dist.training.run_data import RunData
+from tpnet_dist.training.run_model import RunModel
+
+Scores = npt.NDArray[np.float32]
+
+EVALUATION_KEY = SampleKey(0, 0)
+"""Evaluation draws the same negatives in every epoch and for every seed, so that figures compare."""
+LINKS_PER_PIECE = 2000
+
+
+@dataclass
+class Speed:
+    """Links scored, and how long it took."""
+
+    events: int = 0
+    links: int = 0
+    seconds: float = 0.0
+
+    @property
+    def events_per_second(self) -> float:
+        return self.events / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores with one run's data and one seed's model."""
+
+    config: Config
+    data: RunData
+    parts: RunModel
+    speed: Speed = field(default_factory=Speed)
+
+    def score(
+        self,
+        view: EventView,
+        plan: BatchPlan,
+        negatives: Sequence[Negatives],
+        *,
+        memory_time: float,
+        links_per_event: int,
+    ) -> Scores:
+        """(N, X). Records the events unless `evaluation.update` is off.
+
+        Negatives that keep the source come before others; so do their columns.
+        """
+        started = time.perf_counter()
+        world, config = self.data.world, self.config
+        planner = LinkPlanner(
+            log=self.data.log,
+            rank=world.rank,
+            num_ranks=world.num_ranks,
+            neighbors=self.data.all_neighbors,
+            num_neighbors=config.model.neighbors,
+            sampling=config.model.sampling,
+            sample_key=EVALUATION_KEY,
+            negatives=negatives,
+            padding_node=self.parts.padding_node,
+        )
+        requests = planner.requests(
+            view,
+            plan,
+            record=config.evaluation.update,
+            memory_time=memory_time,
+            events_per_piece=max(1, LINKS_PER_PIECE // links_per_event),
+        )
+        self.parts.model.eval()
+        scores = [torch.empty(0, links_per_event, device=world.device)]
+        with torch.inference_mode():
+            for planned, rows in rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch):
+                scores.append(self._logits(self.parts.queries.queries(planned, rows)))
+        everything = self._gather(torch.cat(scores), plan)
+        self.speed.events += len(view)
+        self.speed.links += everything.size
+        self.speed.seconds += time.perf_counter() - started
+        return everything
+
+    def _logits(self, queries: Sequence[LinkQuery]) -> Tensor:
+        return torch.cat([self.parts.model(query) for query in queries], dim=1)
+
+    def _gather(self, mine: Tensor, plan: BatchPlan) -> Scores:
+        """Every rank scored its slice of each batch; put them in the order of the events."""
+        num_ranks = self.data.world.num_ranks
+        everything = np.empty((plan.num_events, mine.shape[1]), dtype=np.float32)
+        for rank, part in enumerate(gather_varied(mine)):
+            everything[positions_of(plan, rank, num_ranks)] = part.cpu().numpy()
+        return everything
+
+
+def positions_of(plan: BatchPlan, rank: int, num_ranks: int) -> Positions:
+    """The events of a rank's slices, batch after batch."""
+    slices = [np.arange(*slice_of(batch.start, batch.stop, rank, num_ranks)) for batch in plan.batches()]
+    return np.concatenate([np.empty(0, dtype=np.int64), *slices])

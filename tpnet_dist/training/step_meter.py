@@ -1,0 +1,72 @@
+"""Losses and running AP of training steps. Looked at every few steps, so that steps need not wait."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from sklearn.metrics import average_precision_score
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.gather import gather_varied, sum_over_ranks
+from tpnet_dist.run_log import RunLog
+from tpnet_dist.training.display import Display
+from tpnet_dist.training.train_step import StepOutcome
+
+STEPS_PER_LOOK = 10
+
+
+@dataclass(frozen=True)
+class _Step:
+    number: int
+    epoch: int
+    batches: range
+    num_events: int
+    outcome: StepOutcome
+
+
+@dataclass
+class StepMeter:
+    """Every rank must add the same steps."""
+
+    seed: int
+    log: RunLog | None
+    display: Display
+    losses: list[float] = field(default_factory=list)
+    """Of all steps looked at."""
+    _waiting: list[_Step] = field(default_factory=list)
+
+    def add(self, outcome: StepOutcome, *, number: int, epoch: int, batches: range, num_events: int) -> None:
+        self._waiting.append(_Step(number, epoch, batches, num_events, outcome))
+        if len(self._waiting) == STEPS_PER_LOOK:
+            self.look()
+
+    def look(self) -> None:
+        """Wait for the steps added, write them down, and stop a run that has lost its way."""
+        steps, self._waiting = self._waiting, []
+        if not steps:
+            return
+        losses = sum_over_ranks(torch.stack([step.outcome.loss for step in steps])).tolist()
+        ap = _running_ap(steps)
+        for step, loss in zip(steps, losses, strict=True):
+            if not math.isfinite(loss):
+                raise InputError(
+                    f"loss is {loss} in epoch {step.epoch + 1}, step {step.number}, "
+                    f"batch {step.batches.start}, but must be finite; "
+                    "lower training.learning_rate or set model.scale true; the last checkpoint is from before"
+                )
+            if self.log is not None:
+                values = {"seed": self.seed, "epoch": step.epoch + 1, "loss": loss, "running_ap": ap}
+                self.log.write("step", step.number, values)
+        self.losses += losses
+        note = f"loss {np.mean(losses):.4f}, AP {ap:.4f}"
+        self.display.advance(sum(step.num_events for step in steps), note)
+
+
+def _running_ap(steps: list[_Step]) -> float:
+    """Over the links of all these steps together."""
+    positive = torch.cat(gather_varied(torch.cat([step.outcome.positive for step in steps])))
+    negative = torch.cat(gather_varied(torch.cat([step.outcome.negative for step in steps])))
+    scores = torch.cat([positive, negative]).nan_to_num()
+    is_event = np.repeat([1, 0], [len(positive), len(negative)])
+    return float(average_precision_score(is_event, scores.cpu().numpy()))

@@ -1,0 +1,105 @@
+"""One optimizer step, in the order the data flows.
+
+    plan, fetch, record    negatives, neighbours, rows: done ahead of us, in the pipeline's thread
+    score                  logits of the events and of what they are told apart from
+    learn                  binary cross-entropy → gradients → all-reduce → Adam
+
+Every rank scores its slice of each timestamp batch of the step. The loss is the mean over all links of the
+step, so gradients do not depend on the number of ranks.
+"""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import record_function
+
+from tpnet_dist.model import LinkQuery, TPNet
+from tpnet_dist.model.dropout import event_keys
+from tpnet_dist.training.link_queries import QueryMaker, Rows
+from tpnet_dist.training.links import PlannedLinks
+
+
+class LinkScorer(nn.Module):
+    """All queries of a batch in one forward pass, as data parallelism wants it."""
+
+    def __init__(self, model: TPNet) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, queries: list[LinkQuery]) -> list[Tensor]:
+        return [self.model(query) for query in queries]
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """This rank's share; nothing has been waited for."""
+
+    loss: Tensor
+    """Summed over the ranks it is the loss of the step."""
+    positive: Tensor
+    negative: Tensor
+
+
+@dataclass(frozen=True)
+class TrainStep:
+    """What a step needs."""
+
+    scorer: DistributedDataParallel
+    optimizer: torch.optim.Optimizer
+    queries: QueryMaker
+    num_ranks: int
+    seed: int
+
+    def __call__(
+        self,
+        batches: Iterable[tuple[PlannedLinks, Rows]],
+        *,
+        num_batches: int,
+        num_events: int,
+        epoch: int,
+    ) -> StepOutcome:
+        """`num_events`: of the whole step, on all ranks."""
+        self.scorer.train()  # type: ignore[no-untyped-call]
+        self.optimizer.zero_grad(set_to_none=True)
+        outcomes = []
+        for number, (planned, rows) in enumerate(batches, start=1):
+            # gradients travel once, with the last batch
+            with nullcontext() if number == num_batches else self.scorer.no_sync():
+                outcomes.append(self._learn_from(planned, rows, num_events, epoch))
+        with record_function("optimizer"):
+            self.optimizer.step()
+        losses, positives, negatives = zip(*outcomes, strict=True)
+        return StepOutcome(torch.stack(losses).sum(), torch.cat(positives), torch.cat(negatives))
+
+    def _learn_from(
+        self, planned: PlannedLinks, rows: Rows, num_events: int, epoch: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        with record_function("query"):
+            keys_B = event_keys(self.seed, epoch, planned.events_B)
+            queries = self.queries.queries(planned, rows, keys_B)
+        with record_function("score"):
+            positive, negative = split_logits(self.scorer(queries))
+            loss = links_loss(positive, negative) / (2 * num_events)
+        with record_function("learn"):
+            # data parallelism averages over ranks where we want the sum
+            (loss * self.num_ranks).backward()  # type: ignore[no-untyped-call]
+        return loss.detach(), positive.detach(), negative.detach()
+
+
+def split_logits(logits: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Of the events, and of all that they are told apart from: (B), (B·C)."""
+    first, *others = logits
+    negative = [first[:, 1:].flatten(), *(block.flatten() for block in others)]
+    return first[:, 0], torch.cat(negative)
+
+
+def links_loss(positive: Tensor, negative: Tensor) -> Tensor:
+    """Summed over links."""
+    logits = torch.cat([positive, negative])
+    labels = torch.cat([torch.ones_like(positive), torch.zeros_like(negative)])
+    return F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")

@@ -1,0 +1,201 @@
+"""Train one seed: epochs, validation, early stopping, and in the end the best epoch's figures."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from tpnet_dist.config import Config
+from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.run_log import RunLog
+from tpnet_dist.training.checkpoint import CheckpointFolder, Progress
+from tpnet_dist.training.display import Display
+from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.figures import Figures
+from tpnet_dist.training.link_planner import LinkPlanner
+from tpnet_dist.training.link_queries import Rows, rows_ahead
+from tpnet_dist.training.links import PlannedLinks
+from tpnet_dist.training.negative_sources import Universe
+from tpnet_dist.training.run_data import RunData
+from tpnet_dist.training.run_model import RunModel
+from tpnet_dist.training.scoring import Scorer
+from tpnet_dist.training.step_meter import StepMeter
+
+
+@dataclass(frozen=True)
+class SeedOutcome:
+    """What a seed came to."""
+
+    val: Figures
+    test: Figures
+    progress: Progress
+    score_events_per_second: float
+
+
+class SeedTrainer:
+    """One seed of a run. Every rank has one; only the first has a log and writes checkpoints."""
+
+    def __init__(
+        self,
+        config: Config,
+        data: RunData,
+        seed: int,
+        *,
+        checkpoints: CheckpointFolder,
+        log: RunLog | None,
+        display: Display,
+    ) -> None:
+        # config
+        self.config, self.seed = config, seed
+        # parts
+        self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
+        self.parts = RunModel.build(config, data.log, data.world, seed)
+        self.scorer = Scorer(config, data, self.parts)
+        self.evaluator = Evaluator(config, data, self.scorer)
+        self.universe = Universe(data.split.train, training=data.split.train)
+        # progress
+        self.progress = checkpoints.load_newest(self.parts.model, self.parts.step.optimizer) or Progress()
+
+    def train(self) -> SeedOutcome:
+        while not self.progress.is_done:
+            loss = self._train_epoch()
+            self._validate(loss)
+        return self._evaluate_best()
+
+    def _train_epoch(self) -> float:
+        """From wherever the epoch stands to its end; returns the mean loss."""
+        config, progress, plan = self.config.training, self.progress, self.data.train_plan
+        meter = StepMeter(self.seed, self.log, self.display)
+        last_step = self._last_step()
+        with self.display.stage(self._title(), int(plan.borders[-1])):
+            self.display.advance(plan.position(progress.steps_of_epoch, config.batches_per_step).event)
+            rows = self._rows_ahead(last_step)
+            for number in range(progress.steps_of_epoch, last_step):
+                batches = plan.step(number, config.batches_per_step)
+                num_events = int(plan.borders[batches.stop] - plan.borders[batches.start])
+                started = time.perf_counter()
+                outcome = self.parts.step(
+                    islice(rows, len(batches)),
+                    num_batches=len(batches),
+                    num_events=num_events,
+                    epoch=progress.epoch,
+                )
+                progress.count_step(num_events, time.perf_counter() - started)
+                meter.add(
+                    outcome,
+                    number=progress.step,
+                    epoch=progress.epoch,
+                    batches=batches,
+                    num_events=num_events,
+                )
+                if self._is_time_to_save(batches.stop) and number + 1 < last_step:
+                    meter.look()
+                    self._save()
+            # nothing is left, but the thread that looks for more is to end before the memory is used again
+            assert next(rows, None) is None
+        meter.look()
+        return float(np.mean(meter.losses)) if meter.losses else float("nan")
+
+    def _rows_ahead(self, last_step: int) -> Iterator[tuple[PlannedLinks, Rows]]:
+        """Planned links and rows of the epoch's batches from where it stands to the end of `last_step`."""
+        data, config, progress = self.data, self.config, self.progress
+        plan, per_step = data.train_plan, config.training.batches_per_step
+        first, last = (plan.position(step, per_step) for step in (progress.steps_of_epoch, last_step))
+        memory_time = self._bring_memory_to(first.batch)
+        key = SampleKey(self.seed, progress.epoch)
+        planner = LinkPlanner(
+            log=data.log,
+            rank=data.world.rank,
+            num_ranks=data.world.num_ranks,
+            neighbors=data.train_neighbors,
+            num_neighbors=config.model.neighbors,
+            sampling=config.model.sampling,
+            sample_key=key,
+            negatives=self.universe.negatives([config.training.negatives], key),
+            padding_node=self.parts.padding_node,
+        )
+        requests = planner.requests(data.split.train, plan, from_batch=first.batch, memory_time=memory_time)
+        # exactly these on every rank: one that stopped earlier would leave the others waiting
+        return rows_ahead(
+            self.parts.memory, islice(requests, last.batch - first.batch), prefetch=config.memory.prefetch
+        )
+
+    def _bring_memory_to(self, batch: int) -> float:
+        """The memory as it is before a batch of this epoch; returns the time of its last event."""
+        memory, train, plan = self.parts.memory, self.data.split.train, self.data.train_plan
+        if memory is not None:
+            memory.reset(self.progress.epoch)
+            replay(memory, self.data.log, train, plan, num_batches=batch)
+        return self.data.time_before(train, int(plan.borders[batch]))
+
+    def _validate(self, loss: float) -> None:
+        """Figures of the epoch just trained, whether it is the best, and whether to go on."""
+        progress, config = self.progress, self.config
+        with self.display.stage(f"{self._title()}, validation", len(self.data.split.val)):
+            figures = {"val": self.evaluator.evaluate("val", kinds=config.evaluation.negatives[:1])}
+        if config.evaluation.test_every_epoch:
+            figures["test"] = self.evaluator.evaluate("test", kinds=config.evaluation.negatives[:1])
+        ap = figures["val"]["transductive"][config.evaluation.negatives[0]]["ap"]
+        if ap > progress.best_ap:
+            progress.best_epoch, progress.best_ap = progress.epoch, ap
+            if self.data.world.rank == 0:
+                self.checkpoints.save_best(self.parts.model, progress)
+        self._report_epoch(loss, figures)
+        progress.end_epoch(config.training)
+        self._save()
+
+    def _evaluate_best(self) -> SeedOutcome:
+        """The best weights on a memory of their own epoch, with all negatives asked for."""
+        config, train = self.config.evaluation, self.data.split.train
+        epoch = self.checkpoints.load_best(self.parts.model)
+        if self.parts.memory is not None:
+            self.parts.memory.reset(epoch)
+            replay(self.parts.memory, self.data.log, train, self.data.train_plan)
+        figures = {}
+        for name in ("val", "test"):
+            with self.display.stage(f"seed {self.seed}, {name}, best epoch", len(self.data.part(name))):
+                figures[name] = self.evaluator.evaluate(
+                    name, kinds=config.negatives, mrr_negatives=config.mrr_negatives
+                )
+        return SeedOutcome(
+            figures["val"], figures["test"], self.progress, self.scorer.speed.events_per_second
+        )
+
+    def _last_step(self) -> int:
+        """Of this epoch."""
+        config, progress = self.config.training, self.progress
+        of_epoch = self.data.train_plan.num_steps(config.batches_per_step)
+        if config.max_steps is None:
+            return of_epoch
+        return min(of_epoch, progress.steps_of_epoch + config.max_steps - progress.step)
+
+    def _is_time_to_save(self, next_batch: int) -> bool:
+        every, plan = self.config.checkpoint.every_steps, self.data.train_plan
+        # within a group of equal times the memory lags behind; wait for its end
+        is_between = plan.recorded[next_batch] == plan.borders[next_batch]
+        return bool(every and self.progress.step % every == 0 and is_between)
+
+    def _save(self) -> None:
+        if self.data.world.rank == 0:
+            self.checkpoints.save(self.parts.model, self.parts.step.optimizer, self.progress)
+
+    def _title(self) -> str:
+        return f"seed {self.seed}, epoch {self.progress.epoch + 1} of {self.config.training.epochs}"
+
+    def _report_epoch(self, loss: float, figures: dict[str, Figures]) -> None:
+        progress = self.progress
+        if self.log is not None:
+            values = {"seed": self.seed, "epoch": progress.epoch + 1, "train_loss": loss, **figures}
+            self.log.write("eval", progress.step, values)
+            self.log.flush()
+        kind = self.config.evaluation.negatives[0]
+        aps = ", ".join(
+            f"{name} {setting} AP {by_kind[kind]['ap']:.4f}"
+            for name, by_setting in figures.items()
+            for setting, by_kind in by_setting.items()
+        )
+        best = ", best so far" if progress.best_epoch == progress.epoch else ""
+        self.display.say(f"{self._title()}: loss {loss:.4f}, {aps}{best}")

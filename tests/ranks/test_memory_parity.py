@@ -127,6 +127,7 @@ SCENARIOS = {
     "further-nodes": Scenario(
         15, random_batches(15, [4, 0, 9, 2]), needed=random_needs(15, [30, 7, 0, 3]), width=4
     ),
+    "many-batches": Scenario(8, random_batches(8, [5] * 300)),
     "odd-rows": Scenario(6, random_batches(6, [3, 1, 4]), walk=Walk("decay", hops=2, decay=1e-3), width=5),
 }
 
@@ -220,7 +221,7 @@ def continue_on_rank(world: World, scenario: Scenario, whole: dict[str, Tensor])
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
 @pytest.mark.parametrize("kind", WALKS)
-@pytest.mark.parametrize("name", ["even", "hub-in-every-event", "further-nodes"])
+@pytest.mark.parametrize("name", ["even", "hub-in-every-event", "further-nodes", "many-batches"])
 def test_bfloat16_exchange_errs_by_one_rounding_for_each_trip(
     rank_pools: RankPools, name: str, kind: WalkKind, num_ranks: int
 ) -> None:

@@ -162,10 +162,14 @@ class Memory:
     def fetch(self, plan: MemoryPlan, *, products: bool = True) -> FetchedRows:
         """Stage 2: the planned rows, as they are now; `products` says whether with their self-products."""
         with self.exchange.account.stage("fetch"):
-            columns = self.table.read(plan.served, products=products)
-            columns[0] = columns[0].to(self._wire_dtype)
+            served, *cached = self.table.read(plan.served, products=products)
+            columns = [served.to(self._wire_dtype), *cached]
             rows_ULD, *others = self.exchange.back(plan.route, columns)
-            rows_ULD = rows_ULD.to(self.table.rows_NLD.dtype)
+            if self._wire_dtype != served.dtype:
+                # own rows are carried on from here: rounded anew for each batch, small messages would vanish
+                asked_here, served_here = plan.route.own_rows(self.exchange.rank)
+                rows_ULD = rows_ULD.to(served.dtype)
+                rows_ULD[asked_here] = served[served_here]
             products_ULL = others[0] if products else None
             stored = StoredRows(rows_ULD, plan.clock_U, plan.degree_U, products_ULL)
             return FetchedRows(plan.nodes_U, stored, self.walk)

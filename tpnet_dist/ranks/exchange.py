@@ -35,6 +35,12 @@ class ExchangeRoute:
     send_counts: list[int]
     recv_counts: list[int]
 
+    def own_rows(self, rank: int) -> tuple[slice, slice]:
+        """Where what a rank asks of itself lies, among all it asks for and among all it is asked for."""
+        asked_from, served_from = sum(self.send_counts[:rank]), sum(self.recv_counts[:rank])
+        count = self.send_counts[rank]
+        return slice(asked_from, asked_from + count), slice(served_from, served_from + count)
+
 
 @dataclass(frozen=True)
 class Delivery:

@@ -69,7 +69,7 @@ def _choose(touched: Touched, needed: Sequence[Tensor | None], record: bool) -> 
         asked = distinct(np.concatenate([asked, *further]))
     # own rows that other ranks' events change are carried on from here too
     alone = key_V[touched.own_V[~is_mine_V[touched.own_V]]] if record else key_V[:0]
-    if further and len(alone):
+    if further and len(alone) and len(asked):
         alone = alone[asked[np.minimum(asked.searchsorted(alone), len(asked) - 1)] != alone]
     # two sorted runs, which a stable sort merges
     return np.sort(np.concatenate([asked, alone]), kind="stable") if len(alone) else asked, len(asked)

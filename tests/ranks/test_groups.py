@@ -57,6 +57,17 @@ def test_pieces_equal_one_batch(kind: WalkKind, piece_size: int) -> None:
     )
 
 
+def test_empty_pieces_change_nothing() -> None:
+    group, nothing = events(GROUP, 50.0, seed=3), events(0, 50.0, seed=3)
+    with_gaps, plain = (Memory(NUM_NODES, Walk("decay", 3, 0.01), 8) for _ in range(2))
+    record_group(with_gaps, [nothing, group, nothing])
+    record_group(with_gaps, [nothing])
+    record_group(plain, [group])
+    for memory in (with_gaps, plain):
+        record(memory, events(5, 80.0, seed=4))
+    assert torch.equal(with_gaps.table.rows_NLD, plain.table.rows_NLD)
+
+
 @pytest.mark.parametrize("kind", ["decay", "count", "transition"])
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
 def test_pieces_on_many_ranks_equal_one_batch_on_one(

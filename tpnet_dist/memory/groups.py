@@ -18,6 +18,10 @@ from tpnet_dist.memory.touched import Touched
 
 def record_group(memory: Memory, pieces: Sequence[BatchEvents]) -> None:
     """Add the events of all pieces as one batch. Every rank must call it with the same pieces."""
+    memory.assert_all_recorded()
+    pieces = [piece for piece in pieces if len(piece)]
+    if not pieces:
+        return
     group = memory.check(pieces).as_one_batch()
     assert (group.time_N == group.time_N[0]).all(), "a group has one time"
     touched, clocks = Touched.by(group, memory.blocks, memory.exchange.rank), memory.clocks
@@ -36,8 +40,7 @@ def record_group(memory: Memory, pieces: Sequence[BatchEvents]) -> None:
 
 def _add_messages(memory: Memory, plan: MemoryPlan, layer: int) -> None:
     """Fetch layer l−1 of a piece's nodes, send the sums to the owners, add them to layer l."""
-    if plan.record is None:
-        return
+    assert plan.record is not None, "no piece is empty"
     exchange = memory.exchange
     [rows_UD] = exchange.back(plan.route, [memory.table.rows_NLD[plan.served, layer - 1]])
     sums_RD = plan.record.sums.of_messages(rows_UD, layer, memory.walk.layers)

@@ -161,6 +161,7 @@ class Memory:
 
     def fetch(self, plan: MemoryPlan, *, products: bool = True) -> FetchedRows:
         """Stage 2: the planned rows, as they are now; `products` says whether with their self-products."""
+        assert plan.turn == self._turn, "rows are fetched when all batches planned before are recorded"
         with self.exchange.account.stage("fetch"):
             served, *cached = self.table.read(plan.served, products=products)
             columns = [served.to(self._wire_dtype), *cached]
@@ -189,8 +190,13 @@ class Memory:
         assert plan.turn == self._turn, "plans are recorded in the order they were made, each once"
         self._turn += 1
 
+    def assert_all_recorded(self) -> None:
+        """Clocks move when a batch is planned, rows when it is recorded: in between they do not match."""
+        assert self._turn == self._next_turn, "a planned batch is not recorded yet"
+
     def snapshot(self) -> None:
         """Mark this moment for `restore`; later events cost the rows they touch, not a copy of all."""
+        self.assert_all_recorded()
         self._planned_until_at_snapshot = self._planned_until
         self.table.snapshot()
         self.clocks.snapshot()
@@ -207,7 +213,11 @@ class Memory:
         self.clocks.forget_snapshot()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """This rank's block; blocks follow one another in the order of ranks."""
+        """This rank's block, not a copy; blocks follow one another in the order of ranks."""
+        self.assert_all_recorded()
+        return self._state()
+
+    def _state(self) -> dict[str, Tensor]:
         own = slice(self.first_node, self.stop_node)
         return {
             "rows": self.table.rows_NLD,
@@ -218,6 +228,12 @@ class Memory:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Every rank must call it: they tell one another their clocks."""
+        for name, own in self._state().items():
+            if state[name].shape != own.shape:
+                raise InputError(
+                    f"the saved memory's {name} have shape {tuple(state[name].shape)}, this rank's block "
+                    f"{tuple(own.shape)}; load it with the nodes, walk and width it was saved with"
+                )
         self.table.load(state["rows"])
         self.clocks.load(self._all_blocks(state["clock"]), self._all_blocks(state["degree"]))
         epoch, self._planned_until = state["progress"].tolist()

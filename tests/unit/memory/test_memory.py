@@ -304,6 +304,34 @@ def test_a_loaded_memory_goes_on_as_the_saved_one(kind: WalkKind) -> None:
         other.plan(batches[0])
 
 
+@pytest.mark.parametrize("name", ["rows", "clock", "degree"])
+def test_a_state_of_another_shape_is_refused_and_changes_nothing(name: str) -> None:
+    memory = record(Memory(5, Walk("transition", HOPS, 1e-2), 4), batch((0, 1, 0.0)))
+    before = copy_of_state(memory)
+    with pytest.raises(InputError, match=f"the saved memory's {name} have shape"):
+        memory.load_state_dict(before | {name: before[name][:1]})
+    assert_state(memory, before)
+
+
+def test_between_plan_and_record_there_is_no_state_to_save() -> None:
+    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
+    plan = memory.plan(batch((0, 1, 0.0)))
+    for save in (memory.snapshot, memory.state_dict):
+        with pytest.raises(AssertionError, match="not recorded yet"):
+            save()
+    memory.record(plan, memory.fetch(plan))
+    memory.snapshot()
+
+
+def test_rows_are_not_fetched_before_their_turn() -> None:
+    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
+    first, second = memory.plan(batch((0, 1, 0.0))), memory.plan(batch((1, 2, 1.0)))
+    with pytest.raises(AssertionError, match="planned before are recorded"):
+        memory.fetch(second)
+    memory.record(first, memory.fetch(first))
+    memory.record(second, memory.fetch(second))
+
+
 # ---- looking without recording -----------------------------------------------------------------------------
 
 
@@ -375,9 +403,6 @@ def test_bad_settings_are_refused(make: Callable[[], object], complaint: str) ->
         make()
     assert complaint in str(refused.value)
     assert ";" in str(refused.value), "the sentence ends with a remedy"
-
-
-# ---- known faults; strict, so that whoever mends one is told to take the mark away -------------------------
 
 
 @pytest.mark.parametrize("node", [-1, 5])

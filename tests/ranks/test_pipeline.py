@@ -1,6 +1,7 @@
 """However deep the pipeline runs ahead, not one bit of what it yields changes."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -21,17 +22,17 @@ NUM_NODES, NUM_BATCHES, BATCH = 30, 12, 7
 def requests() -> Iterator[MemoryRequest[int]]:
     """Batches, every third one the last piece of a group, the piece before it only looked at."""
     generator = torch.Generator().manual_seed(0)
-    time, waiting = 0.0, []
+    now, waiting = 0.0, []
     for number in range(NUM_BATCHES):
         src, dst, needed = (torch.randint(0, NUM_NODES, (BATCH,), generator=generator) for _ in range(3))
-        events = BatchEvents(src, dst, torch.full((BATCH,), time, dtype=torch.float64))
+        events = BatchEvents(src, dst, torch.full((BATCH,), now, dtype=torch.float64))
         waiting.append(events)
         if number % 3 == 1:
             yield MemoryRequest(events, needed, number, record=False)
             continue
         group = tuple(waiting) if len(waiting) > 1 else ()
         yield MemoryRequest(events, needed, number, group=group)
-        waiting, time = [], time + 40.0
+        waiting, now = [], now + 40.0
 
 
 def everything_fetched(exchange: Exchange | None, prefetch: int) -> list[tuple[int, Tensor, Tensor]]:
@@ -68,6 +69,26 @@ def test_depth_changes_no_bit_on_many_ranks(rank_pools: RankPools, num_ranks: in
     for prefetch in (1, 4):
         for one, other in zip(shallow, rank_pools[num_ranks].run(on_rank, prefetch), strict=True):
             assert_identical(one, other)
+
+
+def leave_early(world: World, prefetch: int, late_rank: int) -> int:
+    """All ranks leave after two batches, one of them later; then they use the memory's exchange again."""
+    memory = Memory(NUM_NODES, Walk("decay", 3, 1e-3), 16, exchange=world.new_exchange())
+    ahead = fetch_ahead(memory, requests(), prefetch=prefetch)
+    next(ahead), next(ahead)
+    if world.rank == late_rank:
+        time.sleep(0.2)
+    ahead.close()  # type: ignore[attr-defined]
+    memory.reset(1)
+    return sum(1 for _ in fetch_ahead(memory, requests(), prefetch=prefetch))
+
+
+@pytest.mark.parametrize("late_rank", [0, 1])
+@pytest.mark.parametrize("prefetch", [0, 1, 4, 50])
+def test_ranks_that_leave_early_do_not_wait_for_one_another(
+    rank_pools: RankPools, prefetch: int, late_rank: int
+) -> None:
+    assert rank_pools[2].run(leave_early, prefetch, late_rank, seconds=20.0) == [NUM_BATCHES] * 2
 
 
 def test_an_error_ahead_reaches_the_consumer_after_the_batches_before_it() -> None:

@@ -2,10 +2,14 @@
 
 H has no learned parameter, so nothing the consumer does changes what comes next: however deep the pipeline,
 every bit of the result is the same.
+
+While it runs the memory is ahead of the consumer, so its state is not the consumer's: to save it at some
+batch, end the requests there, and go on with a new pipeline.
 """
 
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -18,6 +22,7 @@ from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.read_ahead import read_ahead
 
 Note = TypeVar("Note")
+Item = TypeVar("Item")
 
 BATCHES_PER_PLAN = 32
 
@@ -47,35 +52,82 @@ def fetch_ahead(
 ) -> Iterator[tuple[Note, FetchedRows]]:
     """Yield each request's rows in order, up to `prefetch` batches ahead of the consumer.
 
-    `requests` is consumed in the background thread too: planning negatives and neighbours runs ahead as well.
+    `requests` is consumed in the background thread too: planning negatives and neighbours runs ahead as well,
+    on CUDA in the same stream. Consumers that leave early must do so at the same batch on all ranks.
     """
     stream = torch.cuda.Stream(memory.device) if memory.device.type == "cuda" else None  # type: ignore[no-untyped-call]
-    for note, fetched, ready in read_ahead(_fetch_each(memory, requests, stream), prefetch):
-        if ready is not None:
-            ready.wait()
-            for column in fetched.stored.columns():
-                column.record_stream(torch.cuda.current_stream())
-        yield note, fetched
+    if stream is not None:
+        # what was done to the memory so far
+        stream.wait_stream(torch.cuda.current_stream(memory.device))
+    progress = _Progress()
+    fetching = progress.count(_steps_on(stream, _fetch_each(memory, requests, stream)))
+    ahead, taken = read_ahead(fetching, prefetch), 0
+    try:
+        for note, fetched, ready in ahead:
+            taken += 1
+            if ready is not None:
+                current = torch.cuda.current_stream(memory.device)
+                ready.wait(current)
+                for column in (fetched.nodes_U, *fetched.stored.columns()):
+                    column.record_stream(current)
+            yield note, fetched
+    finally:
+        if prefetch > 0:
+            # the queue's batches and the one that waits for room: from there it cannot go on
+            progress.wait_for(taken + prefetch + 1)
+        ahead.close()  # type: ignore[attr-defined]
+        if stream is not None:
+            # the last batches are still being recorded
+            torch.cuda.current_stream(memory.device).wait_stream(stream)
+
+
+class _Progress:
+    """How far the background thread is.
+
+    A thread that stopped wherever it is when its consumer leaves would stop at another batch on each rank,
+    and those that went further would wait in a collective for the others. So it is first let go as far as
+    it can, which is the same on all ranks.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._done = 0
+        self._is_over = False
+
+    def count(self, items: Iterator[Item]) -> Iterator[Item]:
+        try:
+            for item in items:
+                with self._changed:
+                    self._done += 1
+                    self._changed.notify_all()
+                yield item
+        finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        """Until so many items are done, or there are no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or self._done >= count)
 
 
 def _fetch_each(
     memory: Memory, requests: Iterable[MemoryRequest[Note]], stream: torch.cuda.Stream | None
 ) -> Iterator[tuple[Note, FetchedRows, torch.cuda.Event | None]]:
     for run in _runs(requests):
-        with _on(stream):
-            plans = memory.plan_run(
-                [request.events for request in run],
-                [request.needed for request in run],
-                record=run[0].is_plain,
-            )
+        plans = memory.plan_run(
+            [request.events for request in run],
+            [request.needed for request in run],
+            record=run[0].is_plain,
+        )
         for request, plan in zip(run, plans, strict=True):
-            with _on(stream):
-                fetched = memory.fetch(plan)
-                # later batches overwrite rows in the table, never the fetched copies
-                ready = stream.record_event() if stream is not None else None
-                memory.record(plan, fetched)
-                if request.group:
-                    record_group(memory, request.group)
+            fetched = memory.fetch(plan)
+            # later batches overwrite rows in the table, never the fetched copies
+            ready = stream.record_event() if stream is not None else None
+            memory.record(plan, fetched)
+            if request.group:
+                record_group(memory, request.group)
             yield request.note, fetched, ready
 
 
@@ -97,5 +149,12 @@ def _runs(requests: Iterable[MemoryRequest[Note]]) -> Iterator[list[MemoryReques
         yield run
 
 
-def _on(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
-    return nullcontext() if stream is None else torch.cuda.stream(stream)
+def _steps_on(stream: torch.cuda.Stream | None, items: Iterator[Item]) -> Iterator[Item]:
+    """Make each item in the stream; whoever takes it stays in his own."""
+    while True:
+        with nullcontext() if stream is None else torch.cuda.stream(stream):
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        yield item

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.rank_pool import RankPools
+from tpnet_dist.errors import InputError
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
@@ -59,6 +60,21 @@ def test_ranks_answer_what_one_index_answers(rank_pools: RankPools, num_ranks: i
         node, before, query = queries(rank, 40 if rank != 1 else 0)
         assert_equal(recent, whole.recent(node, before, count=COUNT))
         assert_equal(uniform, whole.uniform(node, before, query, count=COUNT, key=KEY))
+
+
+def ask_for_strange_nodes(world: World, node: int) -> tuple[str, int]:
+    index = index_of(*Blocks(NUM_NODES, world.num_ranks).range_of(world.rank))
+    neighbors = ShardedNeighbors(index, NUM_NODES, world.new_exchange())
+    with pytest.raises(InputError) as refused:
+        neighbors.recent(torch.tensor([0, node]), torch.tensor([5, 5]), count=COUNT)
+    return str(refused.value), neighbors.exchange.account.collectives
+
+
+@pytest.mark.parametrize("node", [-1, NUM_NODES])
+def test_nodes_that_nobody_owns_are_refused_before_any_collective(rank_pools: RankPools, node: int) -> None:
+    for sentence, collectives in rank_pools[2].run(ask_for_strange_nodes, node):
+        assert f"neighbour query 1: id {node} is not within 0…10" in sentence
+        assert collectives == 0
 
 
 def test_one_process_needs_no_group() -> None:

@@ -246,7 +246,7 @@ class Memory:
         """Refuse what would corrupt the memory, before any collective."""
         for nodes in needed:
             if nodes is not None:
-                check_nodes(nodes, self.num_nodes, "needed")
+                check_nodes(nodes, self.num_nodes, "needed node {row}: id")
         run = EventRun.of(batches)
         if not run.is_clean(self.num_nodes, self._planned_until):
             not_before = self._planned_until

@@ -48,12 +48,15 @@ class _Census:
         self.last_node, self.last_event = -1, -1
         self.time_dtype = torch.int64
         self.first_time, self.last_time = 0, 0
+        self.newest: np.int64 | np.float64 | float = -np.inf
 
     def count(self, chunk: EventChunk) -> None:
         if not len(chunk.index):
             return
         assert chunk.index[0] > self.last_event and (np.diff(chunk.index) > 0).all(), "events out of order"
-        assert (np.diff(chunk.time) >= 0).all(), "times out of order"
+        assert chunk.time[0] >= self.newest, "times out of order"
+        assert (chunk.time[1:] >= chunk.time[:-1]).all(), "times out of order"
+        self.newest = chunk.time[-1]
         bits = chunk.time.view(np.int64)
         self.first_time = self.first_time if self.last_event >= 0 else int(bits[0])
         self.last_time = int(bits[-1])
@@ -63,6 +66,7 @@ class _Census:
                 f"event {self.last_event:,}: the neighbour index holds logs of up to {MAX_EVENTS:,} events; "
                 "use a part of the log"
             )
+        assert min(chunk.src.min(), chunk.dst.min()) >= 0, "a negative id"
         self.last_node = max(self.last_node, int(chunk.src.max()), int(chunk.dst.max()))
         assert self.last_node < 2**31 - 1, self.last_node
         self.time_dtype = {"int64": torch.int64, "float64": torch.float64}[chunk.time.dtype.name]

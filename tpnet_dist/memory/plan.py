@@ -35,8 +35,8 @@ class BatchEvents:
 
     def check(self, num_nodes: int, not_before: float) -> None:
         """Refuse what would corrupt the memory, before any collective."""
-        check_nodes(self.src_B, num_nodes, "source")
-        check_nodes(self.dst_B, num_nodes, "destination")
+        check_nodes(self.src_B, num_nodes, "event {row} of the batch: source id")
+        check_nodes(self.dst_B, num_nodes, "event {row} of the batch: destination id")
         time_B = self.time_B.cpu().numpy()
         before_B = np.concatenate([[not_before], time_B[:-1]])
         if not np.isfinite(time_B).all():
@@ -51,13 +51,13 @@ class BatchEvents:
             )
 
 
-def check_nodes(ids: Tensor, num_nodes: int, role: str) -> None:
-    """Refuse ids that own no row."""
+def check_nodes(ids: Tensor, num_nodes: int, what: str) -> None:
+    """Refuse ids that own no row; `what` names one, with `{row}` for its place."""
     wrong = (ids < 0) | (ids >= num_nodes)
     if wrong.any():
         row = int(wrong.nonzero()[0])
         raise InputError(
-            f"event {row} of the batch: {role} id {int(ids[row])} is not within 0…{num_nodes - 1}; "
+            f"{what.format(row=row)} {int(ids[row])} is not within 0…{num_nodes - 1}; "
             "use the data folder the memory was made for"
         )
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
+from tpnet_dist.memory.plan import check_nodes
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange
 
@@ -40,6 +41,7 @@ class ShardedNeighbors:
         )
 
     def _ask(self, queries: list[Tensor], answer: Callable[..., Neighbors]) -> Neighbors:
+        check_nodes(queries[0], self.blocks.num_rows, "neighbour query {row}: id")
         # 1. order
         order_B = torch.argsort(queries[0], stable=True)
         ordered = [column[order_B] for column in queries]

@@ -38,6 +38,8 @@ class Touched:
     @classmethod
     def by(cls, run: EventRun, blocks: Blocks, rank: int) -> "Touched":
         batch_E = np.arange(len(run.sizes)).repeat(2 * run.sizes)
+        num_keys, num_ends = len(run.sizes) * blocks.num_rows, len(run.node_E)
+        assert num_keys.bit_length() + num_ends.bit_length() <= 63, "too many batches for keys of 63 bits"
         key_E, end_E = sort_with_place(batch_E * blocks.num_rows + run.node_E)
         is_first_E = starts_of_equals(key_E)
         place_E = np.empty_like(end_E)

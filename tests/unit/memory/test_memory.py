@@ -408,8 +408,8 @@ def test_bad_settings_are_refused(make: Callable[[], object], complaint: str) ->
 @pytest.mark.parametrize("node", [-1, 5])
 def test_further_nodes_are_checked_too(node: int) -> None:
     memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    with pytest.raises(InputError):
-        memory.fetch(memory.plan(batch((0, 1, 0.0)), torch.tensor([0, node])))
+    with pytest.raises(InputError, match=f"needed node 1: id {node} is not within 0…4"):
+        memory.plan(batch((0, 1, 0.0)), torch.tensor([0, node]))
 
 
 def test_infinite_times_are_refused() -> None:

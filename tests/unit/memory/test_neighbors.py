@@ -246,8 +246,12 @@ def test_a_log_with_too_many_events_is_refused() -> None:
 
 def test_streams_that_are_out_of_order_or_change_between_passes_are_noticed() -> None:
     log = log_of([(0, 1), (1, 1)], np.array([1, 2]))
-    with pytest.raises(AssertionError, match="out of order"):
-        build_neighbor_index(log_of([(0, 1), (1, 1)], np.array([2, 1])).chunks(2), 0, 2)
+    for times in (np.array([2, 1]), np.array([2.0, np.nan])):
+        for chunk_size in (1, 2):
+            with pytest.raises(AssertionError, match="times out of order"):
+                build_neighbor_index(log_of([(0, 1), (1, 1)], times).chunks(chunk_size), 0, 2)
+    with pytest.raises(AssertionError, match="negative id"):
+        build_neighbor_index(log_of([(0, -1)], np.array([2])).chunks(1), 0, 2)
     passes = iter([log.chunks(2)(), log.chunks(2)(), log.chunks(1)()])
     build_neighbor_index(lambda: next(passes), 0, 2)
     with pytest.raises(AssertionError, match="other events"):

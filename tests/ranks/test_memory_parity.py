@@ -122,7 +122,7 @@ SCENARIOS = {
     "batches-smaller-than-the-ranks": Scenario(9, random_batches(9, [1, 0, 2, 3, 1, 0, 1])),
     "more-ranks-than-nodes": Scenario(2, random_batches(2, [5, 1, 6, 3])),
     "one-node": Scenario(1, random_batches(1, [5, 1, 2])),
-    "last-rank-owns-nothing": Scenario(5, random_batches(5, [6] * 4)),
+    "last-rank-owns-nothing": Scenario(5, random_batches(5, [6] * 4), width=8),
     "hub-in-every-event": Scenario(40, random_batches(40, [30] * 6, hub=13)),
     "further-nodes": Scenario(
         15, random_batches(15, [4, 0, 9, 2]), needed=random_needs(15, [30, 7, 0, 3]), width=4
@@ -143,6 +143,9 @@ def assert_same(ranks: list[Replayed], whole: Replayed, tolerance: float) -> Non
             place_U = torch.searchsorted(whole.nodes_of_batch[batch], nodes_U)
             assert torch.equal(whole.nodes_of_batch[batch][place_U], nodes_U)
             assert_close(rank.rows_of_batch[batch], whole.rows_of_batch[batch][place_U], tolerance)
+            assert_products_close(
+                rank.products_of_batch[batch], whole.products_of_batch[batch][place_U], tolerance
+            )
 
 
 def assert_close(found: Tensor, wanted: Tensor, tolerance: float) -> None:
@@ -150,6 +153,14 @@ def assert_close(found: Tensor, wanted: Tensor, tolerance: float) -> None:
     assert found.shape == wanted.shape
     deviation = row_deviation(found.numpy(), wanted.numpy())
     assert deviation.size == 0 or deviation.max() <= tolerance
+
+
+def assert_products_close(found_ULL: Tensor, wanted_ULL: Tensor, tolerance: float) -> None:
+    """Against the product of the layers' norms."""
+    assert found_ULL.shape == wanted_ULL.shape
+    norm_UL = wanted_ULL.diagonal(dim1=1, dim2=2).sqrt()
+    scale_ULL = (norm_UL[:, :, None] * norm_UL[:, None]).clamp(min=1e-30)
+    assert ((found_ULL - wanted_ULL).abs() <= 2 * tolerance * scale_ULL).all()
 
 
 # ---- parity ------------------------------------------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from tests.rank_pool import RankFailure, RankPools
 from tpnet_dist.events.batch_plan import slice_of
-from tpnet_dist.ranks.blocks import even_borders
+from tpnet_dist.memory.plan import EventRun
+from tpnet_dist.memory.touched import Touched
+from tpnet_dist.ranks.blocks import Blocks, even_borders
 from tpnet_dist.ranks.world import World, join_world
 
 
@@ -36,7 +39,14 @@ def test_a_plain_process_is_a_world_of_one(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("num_ranks", range(1, 8))
 def test_the_memory_cuts_slices_as_the_batch_plan_does(num_ranks: int) -> None:
-    for count in (0, 1, 5, 200, 201):
-        borders = even_borders(count, num_ranks)
-        slices = [slice_of(0, count, rank, num_ranks) for rank in range(num_ranks)]
-        assert slices == list(pairwise(borders))
+    sizes = (0, 1, 5, 200, 201)
+    slices = [[slice_of(0, count, rank, num_ranks) for rank in range(num_ranks)] for count in sizes]
+    assert slices == [list(pairwise(even_borders(count, num_ranks))) for count in sizes]
+    # every event has ends of its own, so that nodes tell in whose slices events are
+    run = EventRun(np.array(sizes), np.arange(2 * sum(sizes)), np.zeros(sum(sizes)))
+    blocks = Blocks(2 * sum(sizes), num_ranks)
+    scored = [rank for cut in slices for rank, (begin, end) in enumerate(cut) for _ in range(begin, end)]
+    for rank in range(num_ranks):
+        touched = Touched.by(run, blocks, rank)
+        assert touched.is_in_slice_VP.nonzero()[1].tolist() == [one for one in scored for _ in range(2)]
+        assert touched.is_mine().tolist() == [one == rank for one in scored for _ in range(2)]

@@ -128,6 +128,9 @@ class RowTable:
 
     def _products_of(self, local_U: Tensor, rows_ULD: Tensor) -> Tensor:
         """A row's products change only with the row: refresh the stale ones, keep the others."""
+        if rows_ULD.device.type != "cpu":
+            # to find the stale ones the host would wait for the device, for longer than all of them take
+            return torch.bmm(rows_ULD, rows_ULD.transpose(1, 2))
         if self._products_NLL is None:
             layers = self.walk.layers
             self._products_NLL = self.rows_NLD.new_zeros(self.num_nodes, layers, layers)

@@ -20,6 +20,7 @@ from tests.reference.test_oracle import HOPS, NUM_NODES, batch_sizes, columns, d
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.rows import RowTable
 from tpnet_dist.memory.walks import Walk, WalkKind
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import LocalExchange
@@ -254,6 +255,25 @@ def test_self_products_are_computed_for_changed_rows_only(monkeypatch: pytest.Mo
     record(memory, batch((0, 1, 0.0), (1, 2, 1.0)))
     fetch_all(memory)
     assert [count for count in computed if count] == [9, 3]
+
+
+@pytest.mark.parametrize("width", [4, 5])
+def test_fetching_and_recording_need_no_value_on_the_host(width: int) -> None:
+    """Tensors without values stand for a device that must not be waited for."""
+    device = torch.device("meta")
+    table = RowTable(
+        Walk("decay", HOPS, 1e-2),
+        width,
+        first_node=0,
+        num_nodes=9,
+        projection="normal",
+        dtype=torch.float32,
+        device=device,
+    )
+    local_U = torch.arange(3, device=device)
+    rows_ULD, products_ULL = table.read(local_U, products=True)
+    table.write(local_U, rows_ULD[:, 1:])
+    assert products_ULL.shape == (3, HOPS + 1, HOPS + 1)
 
 
 # ---- snapshots and saved state -----------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from tpnet_dist.config_keys import CONFIG_KEYS, Key, Layer, config_from, did_you
 from tpnet_dist.errors import InputError
 
 PROGRAM = "python -m tpnet_dist.train"
+BUILTIN_PRESET = "social"
+"""Of the built-in log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class OwnFlags:
 
     preset: Annotated[str | None, arg(metavar="NAME")] = None
     """Settings of one of the paper's datasets: can_parl, contact, enron, flights, lastfm, mooc, reddit,
-    social_evo, uci, un_trade, un_vote, us_legis, wikipedia."""
+    social (the built-in log), social_evo, uci, un_trade, un_vote, us_legis, wikipedia."""
     config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """A TOML file of settings, such as the config.toml of an earlier run."""
     run_dir: Annotated[Path | None, arg(metavar="DIR")] = None
@@ -77,11 +79,11 @@ def parse_train(words: list[str]) -> TrainSettings:
         show_help()
     said = read_words(words)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
-    layers: list[Layer] = []
+    layers: list[Layer] = [read_layer(own.config)] if own.config is not None else []
     if own.preset is not None:
-        layers.append(read_preset(own.preset))
-    if own.config is not None:
-        layers.append(read_layer(own.config))
+        layers.insert(0, read_preset(own.preset))
+    elif not any(layer.get("data.folder") for layer in [*layers, said]):
+        layers.insert(0, read_preset(BUILTIN_PRESET))
     return TrainSettings(
         config=config_from([*layers, said]), run_dir=own.run_dir, check=own.check, debug=own.debug
     )

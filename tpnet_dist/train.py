@@ -2,13 +2,18 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
+
+from tpnet_dist.builtin_log import builtin_log
 from tpnet_dist.config import Config
 from tpnet_dist.errors import errors_for_people
 from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.ranks.world import join_world, launched_alone, launched_as_first
+from tpnet_dist.ranks.world import World, join_world, launched_alone, launched_as_first
 from tpnet_dist.settings import PROGRAM, parse_train
+from tpnet_dist.training.forecast import Forecast
 from tpnet_dist.training.run import train
 
 
@@ -19,9 +24,21 @@ def main() -> None:
         settings = parse_train(sys.argv[1:])
         keep_large_buffers()
         with join_world() as world:
-            config = settings.config
+            config = _with_data(settings.config, world)
+            if settings.check:
+                forecast = Forecast.of(config, world)
+                if world.rank == 0:
+                    forecast.show(Console())
+                return
             run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config))
             train(config, run_dir, world)
+
+
+def _with_data(config: Config, world: World) -> Config:
+    if config.data.folder:
+        return config
+    folder = world.on_first_rank(builtin_log)
+    return replace(config, data=replace(config.data, folder=str(folder)))
 
 
 def _new_run_dir(config: Config) -> Path:

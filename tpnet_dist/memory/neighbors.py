@@ -32,6 +32,8 @@ from tpnet_dist.keyed_draws import SampleKey, fractions_of
 
 LOW_BITS, TOP_BITS = 16, 8
 BYTES_PER_STEP = 16
+BYTES_PER_ENTRY = 10
+"""About; an event has two entries."""
 
 Integers = npt.NDArray[np.int64]
 

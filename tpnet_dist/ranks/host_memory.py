@@ -3,7 +3,9 @@
 import ctypes
 import mmap
 import sys
+from pathlib import Path
 
+import torch
 from torch import Tensor
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -38,3 +40,16 @@ def ask_for_huge_pages(fresh: Tensor) -> Tensor:
         libc = ctypes.CDLL(None)
         libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), ctypes.c_int(mmap.MADV_HUGEPAGE))
     return fresh
+
+
+def free_bytes(device: torch.device) -> int:
+    """What a device, or the host, could still give; a large number where nobody can tell."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free)
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return sys.maxsize
+    kib = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return kib[0] * 1024 if kib else sys.maxsize

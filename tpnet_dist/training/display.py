@@ -39,7 +39,7 @@ class LineDisplay(Display):
     def advance(self, events: int, note: str = "") -> None:
         self._done += events
         now = time.monotonic()
-        if now - self._last_line > SECONDS_BETWEEN_LINES:
+        if self._done and now - self._last_line > SECONDS_BETWEEN_LINES:
             self._last_line = now
             rate = self._done / max(now - self._started, 1e-9)
             left = (self._total - self._done) / max(rate, 1e-9)

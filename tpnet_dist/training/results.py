@@ -5,43 +5,37 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from tpnet_dist.ranks.gather import gather_varied
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.figures import Figures, mean_and_deviation, settings_and_kinds
-from tpnet_dist.training.trainer import SeedOutcome
 
-COLUMNS = ("ap", "auc", "ap_whole", "auc_whole", "mrr", "hits@10")
+_HEADINGS = {
+    "ap": "AP",
+    "auc": "AUC",
+    "ap_whole": "AP\nwhole",
+    "auc_whole": "AUC\nwhole",
+    "mrr": "MRR",
+    "hits@10": "Hits\n@10",
+}
+_BANKS = {"edgebank_unlimited": "EdgeBank\nAP", "edgebank_window": "windowed\nAP"}
 
 
-def results_of(outcomes: Mapping[int, SeedOutcome], world: World) -> dict[str, Any]:
-    """Of one seed its figures; of several their means, with standard deviations and each seed beside."""
-    by_seed = {seed: _of_seed(outcome) for seed, outcome in outcomes.items()}
-    results: dict[str, Any]
+def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    """Of one seed its results; of several their means, with standard deviations and each seed beside."""
     if len(by_seed) == 1:
         [results] = by_seed.values()
-    else:
-        mean, deviation = mean_and_deviation(list(by_seed.values()))
-        results = {**mean, "standard_deviation": deviation, "seeds": by_seed}
-        for name in ("best_epoch", "epochs_run"):
-            results[name] = [of_seed[name] for of_seed in by_seed.values()]
-    return {**results, "ranks": world.num_ranks, "peak_memory_bytes": peak_memory_bytes(world.device)}
+        return results
+    mean, deviation = mean_and_deviation(list(by_seed.values()))
+    return {**mean, "standard_deviation": deviation, "seeds": by_seed}
 
 
-def _of_seed(outcome: SeedOutcome) -> dict[str, Any]:
-    progress = outcome.progress
-    return {
-        "test": outcome.test,
-        "val": outcome.val,
-        "best_epoch": progress.best_epoch + 1,
-        "epochs_run": progress.epoch,
-        "events_per_second": {
-            "train": progress.events / progress.seconds if progress.seconds else 0.0,
-            "score": outcome.score_events_per_second,
-        },
-    }
+def facts_of(world: World) -> dict[str, Any]:
+    """How it was run."""
+    return {"ranks": world.num_ranks, "peak_memory_bytes": peak_memory_bytes(world.device)}
 
 
 def peak_memory_bytes(device: torch.device) -> int:
@@ -54,30 +48,30 @@ def peak_memory_bytes(device: torch.device) -> int:
 
 
 def print_results(results: Mapping[str, Any], console: Console) -> None:
-    """The test part, beside it the standard deviation of several seeds, and the yardsticks."""
-    table = Table(title="Test part", title_justify="left")
-    for heading in ("", "events", "negatives"):
-        table.add_column(heading)
-    for heading in ("AP", "AUC", "AP whole", "AUC whole", "MRR", "Hits@10"):
-        table.add_column(heading, justify="right")
+    """The test part, with the standard deviation of several seeds, and the yardsticks beside it."""
+    figures: Figures = results["test"]
     deviations: Figures = results.get("standard_deviation", {}).get("test", {})
-    _add_rows(table, "TPNet", results["test"], deviations)
-    for name, parts in results.get("baselines", {}).items():
-        _add_rows(table, name.replace("_", ", "), parts["test"], {})
+    banks = {name: heading for name, heading in _BANKS.items() if name in results.get("baselines", {})}
+    shown = {metric for _, _, metrics in settings_and_kinds(figures) for metric in metrics}
+    columns = [name for name in _HEADINGS if name in shown]
+    table = Table(
+        title="Test events, by what they are told apart from", title_justify="left", box=SIMPLE_HEAD
+    )
+    table.add_column("events", no_wrap=True)
+    table.add_column("negatives", no_wrap=True)
+    for heading in [*(_HEADINGS[name] for name in columns), *banks.values()]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for setting, kind, metrics in settings_and_kinds(figures):
+        spread = deviations.get(setting, {}).get(kind, {})
+        cells = [_cell(metrics.get(name), spread.get(name)) for name in columns]
+        beside = [results["baselines"][name]["test"][setting].get(kind, {}).get("ap") for name in banks]
+        table.add_row(setting, kind, *cells, *map(_cell, beside))
     console.print(table)
-    if "inductive" not in results["test"]:
+    if "inductive" not in figures:
         console.print("No inductive figures: no test event has a node unseen in training.")
 
 
-def _add_rows(table: Table, name: str, figures: Figures, deviations: Figures) -> None:
-    for setting, kind, metrics in settings_and_kinds(figures):
-        spread = deviations.get(setting, {}).get(kind, {})
-        cells = [
-            f"{metrics[column]:.4f}" + (f" ± {spread[column]:.4f}" if column in spread else "")
-            if column in metrics
-            else ""
-            for column in COLUMNS
-        ]
-        table.add_row(name, setting, kind, *cells)
-        name = ""
-    table.add_section()
+def _cell(value: float | None, spread: float | None = None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if spread is None else f"{value:.4f} ± {spread:.4f}"

@@ -9,49 +9,77 @@ from tpnet_dist.config import Config
 from tpnet_dist.config_keys import values_of
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import RunLog
+from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.display import display_for
 from tpnet_dist.training.edge_bank_figures import edge_bank_figures
 from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.forecast import Forecast
 from tpnet_dist.training.plots import plot_run
-from tpnet_dist.training.results import print_results, results_of
+from tpnet_dist.training.results import combined, facts_of, print_results
 from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_folder import RunFolder
-from tpnet_dist.training.trainer import SeedOutcome, SeedTrainer
+from tpnet_dist.training.run_model import RunModel
+from tpnet_dist.training.scoring import Scorer
+from tpnet_dist.training.trainer import SeedTrainer
 
 
 def train(config: Config, run_dir: Path, world: World) -> dict[str, Any]:
     """Start the run, go on with it, or show what it came to; every rank gets the results."""
+    Forecast.of(config, world)
     run = world.on_first_rank(lambda: RunFolder.start(run_dir, config))
-    display = display_for(world.rank)
     results = world.on_first_rank(run.results)
     if results is not None:
-        display.say(f"{run_dir}: this run is finished; here is what it came to")
+        display_for(world.rank).say(f"{run_dir}: this run is finished; here is what it came to")
     else:
-        data = RunData.open(config, world)
-        world.require_agreement({**values_of(config), "log_id": data.log.manifest.log_id})
-        display.say(f"{run_dir}: {_summary(data)}")
-        log = RunLog(run.path) if world.rank == 0 else None
-        outcomes: dict[int, SeedOutcome] = {}
-        for seed in config.training.all_seeds():
-            checkpoints = run.checkpoints(seed, keep=config.checkpoint.keep, log_id=data.log.manifest.log_id)
-            trainer = SeedTrainer(config, data, seed, checkpoints=checkpoints, log=log, display=display)
-            outcomes[seed] = trainer.train()
-        results = results_of(outcomes, world)
-        if config.evaluation.baseline == "edgebank":
-            results["baselines"] = _baselines(trainer.evaluator)
-        if log is not None:
-            log.close()
-            run.write_results(results)
-            plot_run(run.path)
+        results = _train_seeds(config, run, world)
     if world.rank == 0:
         print_results(results, Console())
     return results
 
 
+def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
+    """The figures of every seed's best weights, by the settings given; the run stays as it is."""
+    data, display = open_data(config, world), display_for(world.rank)
+    by_seed = {}
+    for seed in config.training.all_seeds():
+        parts = RunModel.build(config, data.log, world, seed)
+        evaluator = Evaluator(config, data, Scorer(config, data, parts))
+        checkpoints = run.checkpoints(seed, keep=config.checkpoint.keep, log_id=data.log.manifest.log_id)
+        by_seed[seed] = {**evaluate_best(evaluator, checkpoints, display), **evaluator.scorer.speed.facts()}
+    return {**combined(by_seed), **facts_of(world), **_baselines(evaluator)}
+
+
+def open_data(config: Config, world: World) -> RunData:
+    """The same on every rank, or an error that names what differs."""
+    data = RunData.open(config, world)
+    world.require_agreement({**values_of(config), "log_id": data.log.manifest.log_id})
+    return data
+
+
+def _train_seeds(config: Config, run: RunFolder, world: World) -> dict[str, Any]:
+    data, display = open_data(config, world), display_for(world.rank)
+    display.say(f"{run.path}: {_summary(data)}")
+    log = RunLog(run.path) if world.rank == 0 else None
+    by_seed = {}
+    for seed in config.training.all_seeds():
+        checkpoints = run.checkpoints(seed, keep=config.checkpoint.keep, log_id=data.log.manifest.log_id)
+        trainer = SeedTrainer(config, data, seed, checkpoints=checkpoints, log=log, display=display)
+        by_seed[seed] = trainer.train()
+    results = {**combined(by_seed), **facts_of(world), **_baselines(trainer.evaluator)}
+    if log is not None:
+        log.close()
+        run.write_results(results)
+        display.say(f"{plot_run(run.path)}: loss and AP by epoch")
+    return results
+
+
 def _baselines(evaluator: Evaluator) -> dict[str, Any]:
-    kinds = evaluator.config.evaluation.negatives
-    by_part = {name: edge_bank_figures(evaluator, name, kinds) for name in ("val", "test")}
-    return {bank: {name: by_part[name][bank] for name in by_part} for bank in by_part["test"]}
+    config = evaluator.config.evaluation
+    if config.baseline == "none":
+        return {}
+    by_part = {name: edge_bank_figures(evaluator, name, config.negatives) for name in PARTS}
+    banks = {bank: {name: by_part[name][bank] for name in PARTS} for bank in by_part["test"]}
+    return {"baselines": banks}
 
 
 def _summary(data: RunData) -> str:

@@ -6,6 +6,7 @@ Shape letters: N events of the part, X links scored per event: itself, then its 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,10 @@ class Speed:
     @property
     def events_per_second(self) -> float:
         return self.events / self.seconds if self.seconds else 0.0
+
+    def facts(self) -> dict[str, Any]:
+        links_per_second = self.links / self.seconds if self.seconds else 0.0
+        return {"events_per_second": {"score": self.events_per_second, "links": links_per_second}}
 
 
 @dataclass(frozen=True)

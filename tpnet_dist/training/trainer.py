@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from tpnet_dist.config import Config
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.run_log import RunLog
+from tpnet_dist.training.best_epoch import evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder, Progress
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Evaluator
@@ -23,16 +24,6 @@ from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.scoring import Scorer
 from tpnet_dist.training.step_meter import StepMeter
-
-
-@dataclass(frozen=True)
-class SeedOutcome:
-    """What a seed came to."""
-
-    val: Figures
-    test: Figures
-    progress: Progress
-    score_events_per_second: float
 
 
 class SeedTrainer:
@@ -59,11 +50,20 @@ class SeedTrainer:
         # progress
         self.progress = checkpoints.load_newest(self.parts.model, self.parts.step.optimizer) or Progress()
 
-    def train(self) -> SeedOutcome:
+    def train(self) -> dict[str, Any]:
+        """All epochs there are to do, then the results of the best."""
         while not self.progress.is_done:
             loss = self._train_epoch()
             self._validate(loss)
-        return self._evaluate_best()
+        progress = self.progress
+        figures = evaluate_best(self.evaluator, self.checkpoints, self.display)
+        train_rate = progress.events / progress.seconds if progress.seconds else 0.0
+        return {
+            **figures,
+            "best_epoch": progress.best_epoch + 1,
+            "epochs_run": progress.epoch,
+            "events_per_second": {"train": train_rate, "score": self.scorer.speed.events_per_second},
+        }
 
     def _train_epoch(self) -> float:
         """From wherever the epoch stands to its end; returns the mean loss."""
@@ -146,23 +146,6 @@ class SeedTrainer:
         self._report_epoch(loss, figures)
         progress.end_epoch(config.training)
         self._save()
-
-    def _evaluate_best(self) -> SeedOutcome:
-        """The best weights on a memory of their own epoch, with all negatives asked for."""
-        config, train = self.config.evaluation, self.data.split.train
-        epoch = self.checkpoints.load_best(self.parts.model)
-        if self.parts.memory is not None:
-            self.parts.memory.reset(epoch)
-            replay(self.parts.memory, self.data.log, train, self.data.train_plan)
-        figures = {}
-        for name in ("val", "test"):
-            with self.display.stage(f"seed {self.seed}, {name}, best epoch", len(self.data.part(name))):
-                figures[name] = self.evaluator.evaluate(
-                    name, kinds=config.negatives, mrr_negatives=config.mrr_negatives
-                )
-        return SeedOutcome(
-            figures["val"], figures["test"], self.progress, self.scorer.speed.events_per_second
-        )
 
     def _last_step(self) -> int:
         """Of this epoch."""

@@ -1,0 +1,26 @@
+"""Figures of a seed's best weights, on a memory of their own epoch, with all negatives asked for."""
+
+from tpnet_dist.training.checkpoint import CheckpointFolder
+from tpnet_dist.training.display import Display
+from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.figures import Figures
+from tpnet_dist.training.run_data import PartName
+
+PARTS: tuple[PartName, ...] = ("val", "test")
+
+
+def evaluate_best(
+    evaluator: Evaluator, checkpoints: CheckpointFolder, display: Display
+) -> dict[str, Figures]:
+    """By part. The memory is no state of a checkpoint: training events are recorded anew."""
+    config, data, parts = evaluator.config.evaluation, evaluator.data, evaluator.scorer.parts
+    epoch = checkpoints.load_best(parts.model)
+    if parts.memory is not None:
+        parts.memory.reset(epoch)
+        replay(parts.memory, data.log, data.split.train, data.train_plan)
+    figures: dict[str, Figures] = {}
+    for name in PARTS:
+        display.say(f"best epoch {epoch + 1}: evaluating the {name} part, {len(data.part(name)):,} events")
+        figures[name] = evaluator.evaluate(name, kinds=config.negatives, mrr_negatives=config.mrr_negatives)
+    return figures

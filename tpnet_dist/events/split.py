@@ -1,14 +1,19 @@
 """Train, validation and test parts by time quantile, some nodes kept out of training: DyGLib's rule."""
 
 import bisect
+import random
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.batch_plan import Positions
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.shards import EVENTS_PER_ROW_GROUP, EventColumns
 from tpnet_dist.events.view import EventMask, EventView, NodeMask, touches
+
+DYGLIB_SEED = 2020
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +45,7 @@ def split_log(
     val_share: float = 0.15,
     test_share: float = 0.15,
     new_node_share: float = 0.1,
-    seed: int = 0,
+    seed: int = DYGLIB_SEED,
 ) -> Split:
     """Split by time; the seed decides which nodes are kept out of training. Memory grows with nodes only."""
     _require_shares(val_share, test_share, new_node_share)
@@ -82,15 +87,30 @@ def _first_after(log: EventLog, time: float) -> int:
 
 
 def _sample_new_nodes(log: EventLog, val_start: int, share: float, seed: int) -> NodeMask:
-    """Draw from the sorted nodes that appear after val_time; all of them when they are too few."""
+    """Draw from the nodes that appear after val_time, by raw id; all of them when they are too few.
+
+    With the seed 2020, on files as DyGLib prepares them, these are the nodes DyGLib keeps out: it hands the
+    same list to the same generator.
+    """
     new_nodes = np.zeros(log.num_nodes, dtype=np.bool_)
     if share:
         late_nodes = _nodes_of(EventView(log, val_start, len(log)))
         num_nodes = np.count_nonzero(late_nodes | _nodes_of(EventView(log, 0, val_start)))
-        candidates = np.flatnonzero(late_nodes)
+        by_raw_id = _order_of_raw_ids(log)
+        candidates = by_raw_id[late_nodes[by_raw_id]].tolist()
         wanted = min(int(share * num_nodes), len(candidates))
-        new_nodes[np.random.default_rng(seed).choice(candidates, wanted, replace=False)] = True
+        new_nodes[random.Random(seed).sample(candidates, wanted)] = True
     return new_nodes
+
+
+def _order_of_raw_ids(log: EventLog) -> Positions:
+    """Nodes sorted by what the user calls them, sources first where the log is bipartite."""
+    raw_ids = log.raw_ids()
+    keys = [("raw_id", "ascending")]
+    if "side" in raw_ids.column_names:
+        keys.insert(0, ("side", "descending"))  # src, dst
+    order: Positions = pc.sort_indices(raw_ids, sort_keys=keys).to_numpy().astype(np.int64)
+    return order
 
 
 def _nodes_of(view: EventView) -> NodeMask:

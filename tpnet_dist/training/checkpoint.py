@@ -15,6 +15,7 @@ import torch
 from tpnet_dist.config import TrainingConfig
 from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
+from tpnet_dist.ranks.world import World
 
 BEST_NAME = "best.pt"
 
@@ -52,12 +53,14 @@ class Progress:
 
 
 class CheckpointFolder:
-    """`step-N.pt`, of which the newest stay, and `best.pt`. One rank writes, all read."""
+    """`step-N.pt`, of which the newest stay, and `best.pt`. The first rank reads and writes for all."""
 
-    def __init__(self, folder: Path, *, keep: int, log_id: str) -> None:
-        self.folder, self.keep, self.log_id = folder, keep, log_id
+    def __init__(self, folder: Path, *, keep: int, log_id: str, world: World) -> None:
+        self.folder, self.keep, self.log_id, self.world = folder, keep, log_id, world
 
     def save(self, model: TPNet, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+        if self.world.rank:
+            return
         state = {
             "model": model.state_dict(),
             "optimizer": optimizer.state_dict(),
@@ -69,6 +72,8 @@ class CheckpointFolder:
             old.unlink()
 
     def save_best(self, model: TPNet, progress: Progress) -> None:
+        if self.world.rank:
+            return
         _write(
             self.folder / BEST_NAME,
             {"model": model.state_dict(), "epoch": progress.epoch, "log_id": self.log_id},
@@ -76,17 +81,17 @@ class CheckpointFolder:
 
     def load_newest(self, model: TPNet, optimizer: torch.optim.Optimizer) -> Progress | None:
         """None if there is nothing to go on from."""
-        steps = self._steps()
+        steps = self.world.on_first_rank(self._steps)
         if not steps:
             return None
-        state = self._read(steps[-1])
+        state = self.world.on_first_rank(lambda: self._read(steps[-1]))
         load_weights(model, state["model"], steps[-1])
         optimizer.load_state_dict(state["optimizer"])
         return Progress(**state["progress"])
 
     def load_best(self, model: TPNet) -> int:
         """Returns the epoch they are from."""
-        state = self._read(self.folder / BEST_NAME)
+        state = self.world.on_first_rank(lambda: self._read(self.folder / BEST_NAME))
         load_weights(model, state["model"], self.folder / BEST_NAME)
         return int(state["epoch"])
 

@@ -13,7 +13,7 @@ from tpnet_dist.events.edge_bank import EdgeBank
 from tpnet_dist.events.edge_history import NodeIds
 from tpnet_dist.events.view import EventView
 from tpnet_dist.training.evaluation import KIND_ORDER, Evaluator, Pass
-from tpnet_dist.training.figures import Figures, Scores, tabulate
+from tpnet_dist.training.figures import Figures, Scores
 from tpnet_dist.training.run_data import PartName
 from tpnet_dist.training.scoring import EVALUATION_KEY
 
@@ -32,13 +32,11 @@ def edge_bank_figures(
         "edgebank_unlimited": bank.unlimited,
         "edgebank_window": partial(bank.time_window, share=share),
     }
-    return {
-        memory_name: {
-            each.setting: tabulate(kinds, _scores(memory, each, kinds), each.plan.borders)
-            for each in evaluator.passes(name)
-        }
-        for memory_name, memory in memories.items()
-    }
+    figures: dict[str, Figures] = {name: {} for name in memories}
+    for memory_name, memory in memories.items():
+        for each in evaluator.passes(name):
+            figures[memory_name] |= each.figures(kinds, _scores(memory, each, kinds))
+    return figures
 
 
 def _scores(memory: Memory, each: Pass, kinds: Sequence[NegativeKind]) -> Scores:

@@ -17,7 +17,7 @@ import numpy as np
 from tpnet_dist.config import Config, NegativeKind
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.view import EventMask, EventView
-from tpnet_dist.training.figures import ByKind, Figures, tabulate
+from tpnet_dist.training.figures import Figures, tabulate
 from tpnet_dist.training.negative_sources import Universe
 from tpnet_dist.training.run_data import PartName, RunData, plan_of
 from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer, Scores
@@ -37,6 +37,16 @@ class Pass:
     universe: Universe
     is_inductive_N: EventMask
     """Empty where inductive events have a pass of their own."""
+
+    def figures(self, kinds: Sequence[NegativeKind], scores: Scores, ranked: Scores | None = None) -> Figures:
+        """Of the pass, and of the inductive events in it, by the same batches."""
+        borders, some_N = self.plan.borders, self.is_inductive_N
+        figures: Figures = {self.setting: tabulate(kinds, scores, borders, ranked)}
+        if some_N.any():
+            borders = np.unique(np.concatenate([[0], np.cumsum(some_N)])[borders])
+            some_ranked = None if ranked is None else ranked[some_N]
+            figures["inductive"] = tabulate(kinds, scores[some_N], borders, some_ranked)
+        return figures
 
 
 @dataclass
@@ -59,13 +69,10 @@ class Evaluator:
                 ranked = self._rank(each, mrr_negatives, memory_time)
                 scores = self._score(each, kinds, memory_time)
                 self._rewind()
-                figures[each.setting] = tabulate(kinds, scores, each.plan.borders, ranked)
+                figures |= each.figures(kinds, scores, ranked)
             ranked = self._rank(last, mrr_negatives, memory_time)
         scores = self._score(last, kinds, memory_time)
-        figures[last.setting] = tabulate(kinds, scores, last.plan.borders, ranked)
-        if last.is_inductive_N.any():
-            figures["inductive"] = _tabulate_some(last, kinds, scores, ranked)
-        return figures
+        return figures | last.figures(kinds, scores, ranked)
 
     def passes(self, name: PartName) -> list[Pass]:
         """The last is over all events."""
@@ -115,12 +122,3 @@ class Evaluator:
     def _rewind(self) -> None:
         if self.scorer.parts.memory is not None:
             self.scorer.parts.memory.restore()
-
-
-def _tabulate_some(
-    each: Pass, kinds: Sequence[NegativeKind], scores: Scores, ranked: Scores | None
-) -> ByKind:
-    """Figures of the inductive events of a pass, by the same batches."""
-    some_N = each.is_inductive_N
-    borders = np.unique(np.concatenate([[0], np.cumsum(some_N)])[each.plan.borders])
-    return tabulate(kinds, scores[some_N], borders, None if ranked is None else ranked[some_N])

@@ -10,6 +10,7 @@ from tpnet_dist.config_keys import values_of
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import RunLog
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
+from tpnet_dist.training.checkpoint import CheckpointFolder
 from tpnet_dist.training.display import display_for
 from tpnet_dist.training.edge_bank_figures import edge_bank_figures
 from tpnet_dist.training.evaluation import Evaluator
@@ -44,7 +45,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     for seed in config.training.all_seeds():
         parts = RunModel.build(config, data.log, world, seed)
         evaluator = Evaluator(config, data, Scorer(config, data, parts))
-        checkpoints = run.checkpoints(seed, keep=config.checkpoint.keep, log_id=data.log.manifest.log_id)
+        checkpoints = _checkpoints(run, seed, data)
         by_seed[seed] = {**evaluate_best(evaluator, checkpoints, display), **evaluator.scorer.speed.facts()}
     return {**combined(by_seed), **facts_of(world), **_baselines(evaluator)}
 
@@ -62,7 +63,7 @@ def _train_seeds(config: Config, run: RunFolder, world: World) -> dict[str, Any]
     log = RunLog(run.path) if world.rank == 0 else None
     by_seed = {}
     for seed in config.training.all_seeds():
-        checkpoints = run.checkpoints(seed, keep=config.checkpoint.keep, log_id=data.log.manifest.log_id)
+        checkpoints = _checkpoints(run, seed, data)
         trainer = SeedTrainer(config, data, seed, checkpoints=checkpoints, log=log, display=display)
         by_seed[seed] = trainer.train()
     results = {**combined(by_seed), **facts_of(world), **_baselines(trainer.evaluator)}
@@ -71,6 +72,11 @@ def _train_seeds(config: Config, run: RunFolder, world: World) -> dict[str, Any]
         run.write_results(results)
         display.say(f"{plot_run(run.path)}: loss and AP by epoch")
     return results
+
+
+def _checkpoints(run: RunFolder, seed: int, data: RunData) -> CheckpointFolder:
+    keep, log_id = data.config.checkpoint.keep, data.log.manifest.log_id
+    return run.checkpoints(seed, keep=keep, log_id=log_id, world=data.world)
 
 
 def _baselines(evaluator: Evaluator) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_config, write_config
 from tpnet_dist.config_keys import values_of
 from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import RESULTS_NAME
 from tpnet_dist.training.checkpoint import CheckpointFolder
 
@@ -44,8 +45,9 @@ class RunFolder:
     def config(self) -> Config:
         return read_config(self.path / CONFIG_NAME)
 
-    def checkpoints(self, seed: int, *, keep: int, log_id: str) -> CheckpointFolder:
-        return CheckpointFolder(self.path / "checkpoints" / f"seed-{seed}", keep=keep, log_id=log_id)
+    def checkpoints(self, seed: int, *, keep: int, log_id: str, world: World) -> CheckpointFolder:
+        folder = self.path / "checkpoints" / f"seed-{seed}"
+        return CheckpointFolder(folder, keep=keep, log_id=log_id, world=world)
 
     def results(self) -> dict[str, Any] | None:
         """None before the run is finished."""

@@ -141,8 +141,7 @@ class SeedTrainer:
         ap = figures["val"]["transductive"][config.evaluation.negatives[0]]["ap"]
         if ap > progress.best_ap:
             progress.best_epoch, progress.best_ap = progress.epoch, ap
-            if self.data.world.rank == 0:
-                self.checkpoints.save_best(self.parts.model, progress)
+            self.checkpoints.save_best(self.parts.model, progress)
         self._report_epoch(loss, figures)
         progress.end_epoch(config.training)
         self._save()
@@ -162,8 +161,7 @@ class SeedTrainer:
         return bool(every and self.progress.step % every == 0 and is_between)
 
     def _save(self) -> None:
-        if self.data.world.rank == 0:
-            self.checkpoints.save(self.parts.model, self.parts.step.optimizer, self.progress)
+        self.checkpoints.save(self.parts.model, self.parts.step.optimizer, self.progress)
 
     def _title(self) -> str:
         return f"seed {self.seed}, epoch {self.progress.epoch + 1} of {self.config.training.epochs}"

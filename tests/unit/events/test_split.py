@@ -1,5 +1,6 @@
 """The split is compared with DyGLib's rule, written out in memory with sets and masks."""
 
+import random
 import struct
 from unittest.mock import patch
 
@@ -23,7 +24,7 @@ def dyglib_split(log, val_share, test_share, new_node_share, seed):
     all_nodes = set(src) | set(dst)
     late_nodes = set(events.src[late].tolist()) | set(events.dst[late].tolist())
     wanted = min(int(new_node_share * len(all_nodes)), len(late_nodes))
-    new_nodes = set(np.random.default_rng(seed).choice(sorted(late_nodes), wanted, replace=False).tolist())
+    new_nodes = set(random.Random(seed).sample(sorted(late_nodes), wanted))
     touches_new = np.array([s in new_nodes or d in new_nodes for s, d in zip(src, dst, strict=True)])
     train = np.flatnonzero((times <= val_time) & ~touches_new)
     val = np.flatnonzero((times > val_time) & (times <= test_time))

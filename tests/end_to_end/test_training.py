@@ -1,0 +1,200 @@
+"""`tpnet_dist.train` and `tpnet_dist.evaluate` as users run them: torchrun, real folders, real files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import ROOT
+from tests.training_runs import flags_of, small_config, small_log
+
+SECONDS = 240
+KINDS = ("random", "historical", "inductive")
+FINISHED = (
+    *("--training.learning-rate", 1e-3, "--evaluation.negatives", *KINDS),
+    *("--evaluation.mrr-negatives", 5, "--evaluation.baseline", "edgebank"),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_log(tmp_path_factory.mktemp("training") / "log")
+
+
+def run_module(
+    module: str, *words: object, ranks: int = 1, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    launcher = [sys.executable]
+    if ranks > 1:
+        launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    command = [*launcher, "-m", module, *map(str, words)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, env=environment, **options
+    )
+
+
+def train(folder: Path, run: Path, *words: object, **options: Any) -> dict[str, Any]:
+    flags = flags_of(small_config(folder))
+    done = run_module("tpnet_dist.train", folder, "--run-dir", run, *flags, *words, **options)
+    assert done.returncode == 0, done.stderr
+    results: dict[str, Any] = json.loads((run / "results.json").read_text())
+    return results
+
+
+def lines_of(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def refusal(*words: object, module: str = "tpnet_dist.train") -> str:
+    """The one sentence, without a traceback, with exit code 2."""
+    done = run_module(module, *words)
+    assert done.returncode == 2, (done.returncode, done.stderr)
+    [line] = [line for line in done.stderr.splitlines() if line.strip()]
+    assert line.startswith(f"python -m {module}: error: ")
+    return line.removeprefix(f"python -m {module}: error: ")
+
+
+@pytest.fixture(scope="module")
+def finished(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    run = tmp_path_factory.mktemp("finished") / "run"
+    return run, train(folder, run, *FINISHED, ranks=2)
+
+
+def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str, Any]]) -> None:
+    run, results = finished
+    assert (results["ranks"], results["epochs_run"]) == (2, 2)
+    assert results["best_epoch"] in (1, 2)
+    assert results["peak_memory_bytes"] > 0
+    assert set(results["events_per_second"]) == {"train", "score"}
+    for part in ("val", "test"):
+        for setting in ("transductive", "inductive"):
+            assert set(results[part][setting]) == set(KINDS)
+            for kind in KINDS:
+                metrics = results[part][setting][kind]
+                assert {"ap", "auc", "ap_whole", "auc_whole"} <= set(metrics)
+                assert all(0 <= value <= 1 for value in metrics.values())
+            assert {"mrr", "hits@10"} <= set(results[part][setting]["random"])
+    assert results["baselines"]["edgebank_unlimited"]["test"]["transductive"]["random"]["ap"] > 0.5
+    assert {path.name for path in run.iterdir()} == {
+        *("config.toml", "metrics.jsonl", "results.json", "training.png", "tensorboard", "checkpoints")
+    }
+    assert [line["epoch"] for line in lines_of(run, "eval")] == [1, 2]
+    steps = lines_of(run, "step")
+    assert [line["step"] for line in steps] == list(range(1, len(steps) + 1))
+    assert all(line["loss"] > 0 for line in steps)
+
+
+def test_training_learns(finished: tuple[Path, dict[str, Any]]) -> None:
+    run, results = finished
+    steps = lines_of(run, "step")
+    assert sum(line["loss"] for line in steps[-4:]) < sum(line["loss"] for line in steps[:4])
+    assert results["test"]["transductive"]["random"]["ap"] > 0.6
+
+
+def test_evaluating_a_run_again_gives_its_results(finished: tuple[Path, dict[str, Any]]) -> None:
+    run, results = finished
+    done = run_module("tpnet_dist.evaluate", run, "--json", ranks=2)
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)
+    assert again["test"] == results["test"]
+    assert again["val"] == results["val"]
+    assert again["baselines"] == results["baselines"]
+
+
+def test_a_finished_run_is_shown_not_repeated(finished: tuple[Path, dict[str, Any]], folder: Path) -> None:
+    run, _ = finished
+    before = (run / "results.json").read_bytes()
+    train(folder, run, *FINISHED)
+    assert (run / "results.json").read_bytes() == before
+
+
+def test_other_settings_in_the_folder_of_a_run_are_refused(
+    finished: tuple[Path, dict[str, Any]], folder: Path
+) -> None:
+    run, _ = finished
+    sentence = refusal(folder, "--run-dir", run)
+    assert "holds a run with" in sentence
+
+
+def test_several_seeds_give_mean_and_deviation(folder: Path, tmp_path: Path) -> None:
+    results = train(folder, tmp_path / "run", "--training.seeds=[0,3]", "--training.epochs", 1)
+    of_seeds = [results["seeds"][seed]["test"]["transductive"]["random"]["ap"] for seed in ("0", "3")]
+    assert of_seeds[0] != of_seeds[1]
+    assert results["test"]["transductive"]["random"]["ap"] == pytest.approx(sum(of_seeds) / 2)
+    deviation = results["standard_deviation"]["test"]["transductive"]["random"]["ap"]
+    assert deviation == pytest.approx(abs(of_seeds[0] - of_seeds[1]) / 2**0.5)
+
+
+def test_a_frozen_memory_changes_the_figures(folder: Path, tmp_path: Path) -> None:
+    moving = train(folder, tmp_path / "a", "--training.max-steps", 5)
+    frozen = train(folder, tmp_path / "b", "--training.max-steps", 5, "--evaluation.update", "False")
+    assert moving["epochs_run"] == frozen["epochs_run"] == 1
+    ap_of = [run["test"]["transductive"]["random"]["ap"] for run in (moving, frozen)]
+    assert ap_of[0] != ap_of[1]
+
+
+def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: Path) -> None:
+    done = run_module("tpnet_dist.train", folder, "--check", "--run-dir", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert "rows, per rank" in done.stdout
+    assert "1,200 events" in done.stdout
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_any_argument_a_built_in_log_is_made_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        done = run_module("tpnet_dist.train", "--check", env={"XDG_CACHE_HOME": str(tmp_path)})
+        assert done.returncode == 0, done.stderr
+        assert "social-10000" in done.stdout
+
+
+def test_a_loss_that_is_no_number_stops_the_run(folder: Path, tmp_path: Path) -> None:
+    flags = flags_of(small_config(folder))
+    words = ("--run-dir", tmp_path / "run", *flags, "--training.learning-rate", "1e30")
+    sentence = refusal_after_training(folder, *words)
+    assert "epoch 1, step" in sentence
+    assert "batch" in sentence
+    assert "learning_rate" in sentence
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def refusal_after_training(*words: object) -> str:
+    done = run_module("tpnet_dist.train", *words)
+    assert done.returncode == 2, (done.returncode, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--memory.decay", -1), "memory.decay is -1"),
+        (("--memory.width", 10**9), "memory.width 1000000000: rows"),
+        (("--preset", "nowhere"), "unknown preset nowhere"),
+        (("--training.batchsize", 3), "did you mean --training.batch_size"),
+        (("--data.val-share", 0.0001), "each needs one"),
+    ],
+)
+def test_bad_settings_get_one_sentence(folder: Path, words: tuple[object, ...], part: str) -> None:
+    assert part in refusal(folder, *words)
+
+
+def test_bad_folders_get_one_sentence(folder: Path, tmp_path: Path) -> None:
+    assert "manifest" in refusal(tmp_path)
+    assert "no run" in refusal(tmp_path, module="tpnet_dist.evaluate")
+    few = small_log(tmp_path / "few", events=3)
+    assert "split into" in refusal(few)
+
+
+def test_other_feature_widths_than_the_checkpoints_are_refused(
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    run, _ = finished
+    other = small_log(tmp_path / "other", events=700)
+    assert "made with event log" in refusal(run, "--data", other, module="tpnet_dist.evaluate")

@@ -1,0 +1,99 @@
+"""Any number of ranks trains the same: losses, figures and weights, in both batching modes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.rank_pool import RankPools
+from tests.training_runs import small_config, small_log
+from tpnet_dist.config import Config
+from tpnet_dist.ranks.world import World
+from tpnet_dist.run_log import METRICS_NAME, RunLog, flat
+from tpnet_dist.training.checkpoint import CheckpointFolder
+from tpnet_dist.training.display import Display
+from tpnet_dist.training.run import open_data
+from tpnet_dist.training.trainer import SeedTrainer
+
+TOLERANCE = 1e-5
+FIGURE_TOLERANCE = 2e-3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_log(tmp_path_factory.mktemp("parity") / "log")
+
+
+def train_on(world: World, config: Config, run: Path) -> dict[str, Any]:
+    """Figures, and on the first rank the loss of every step."""
+    data = open_data(config, world)
+    run.mkdir(exist_ok=True)
+    log = RunLog(run) if world.rank == 0 else None
+    checkpoints = CheckpointFolder(run, keep=1, log_id=data.log.manifest.log_id, world=world)
+    trainer = SeedTrainer(config, data, 0, checkpoints=checkpoints, log=log, display=Display())
+    results = trainer.train()
+    if log is not None:
+        log.close()
+        lines = map(json.loads, (run / METRICS_NAME).read_text().splitlines())
+        results["losses"] = [line["loss"] for line in lines if line["kind"] == "step"]
+    return {name: results[name] for name in ("val", "test", "losses") if name in results}
+
+
+VARIANTS = {
+    "events": {},
+    "timestamps": {"data": {"batching": "timestamps"}, "training": {"batch_size": 3}},
+    "published profile": {"model": {"profile": "published"}},
+    "two batches a step": {"training": {"batches_per_step": 2}},
+    "uniform neighbours, historical negatives": {
+        "model": {"sampling": "uniform"},
+        "training": {"negatives": "historical"},
+    },
+    "no memory": {"memory": {"enabled": False}},
+    "stream, all negatives, ranking": {
+        "evaluation": {
+            "protocol": "stream",
+            "negatives": ("random", "historical", "inductive"),
+            "mrr_negatives": 7,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_one_two_and_four_ranks_train_the_same(
+    rank_pools: RankPools, folder: Path, tmp_path: Path, variant: str
+) -> None:
+    config = small_config(folder, **VARIANTS[variant])
+    if variant == "timestamps":
+        config = small_config(folder, data={"batching": "timestamps"}, training={"epochs": 1})
+    outcomes = {ranks: rank_pools[ranks].run(train_on, config, tmp_path / str(ranks)) for ranks in (1, 2, 4)}
+    [alone] = outcomes[1]
+    losses = alone.pop("losses")
+    assert "inductive" in alone["test"]
+    for ranks in (2, 4):
+        np.testing.assert_allclose(outcomes[ranks][0].pop("losses"), losses, rtol=TOLERANCE)
+        for figures in outcomes[ranks]:
+            assert flat(figures).keys() == flat(alone).keys()
+            found, wanted = (np.array(list(flat(each).values())) for each in (figures, alone))
+            # two close scores that swap places move AP by a step
+            np.testing.assert_allclose(found, wanted, atol=FIGURE_TOLERANCE)
+
+
+def test_training_twice_gives_the_same_bits(rank_pools: RankPools, folder: Path, tmp_path: Path) -> None:
+    config = small_config(folder, training={"epochs": 1})
+    first, second = (rank_pools[2].run(train_on, config, tmp_path / name) for name in ("a", "b"))
+    assert first == second
+
+
+def test_prefetch_changes_no_bit(rank_pools: RankPools, folder: Path, tmp_path: Path) -> None:
+    runs = [
+        rank_pools[2].run(
+            train_on,
+            small_config(folder, training={"epochs": 1}, memory={"prefetch": depth}),
+            tmp_path / str(depth),
+        )
+        for depth in (0, 1, 4)
+    ]
+    assert runs[0] == runs[1] == runs[2]

@@ -8,15 +8,20 @@ RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 DEMO := build/demo
+# one rank per GPU; without GPUs one per core, but no more than such a small log can feed
+RANKS = $(shell $(RUN)/python -c 'import os, torch; print(torch.cuda.device_count() or min(4, os.cpu_count()))')
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Make a realistic event log as CSV, convert it, describe it
-	$(RUN)/python -m data_prep synth $(DEMO)/social.csv --kind social --events 5e4 --as-csv --overwrite
+demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, show the result
+	$(RUN)/python -m data_prep synth $(DEMO)/social.csv --kind social --events 1.2e4 --as-csv --overwrite
 	head -n 4 $(DEMO)/social.csv
 	$(RUN)/python -m data_prep convert $(DEMO)/social.csv $(DEMO)/social --overwrite
 	$(RUN)/python -m data_prep describe $(DEMO)/social --verify
+	rm -rf $(DEMO)/run
+	$(RUN)/torchrun --nproc_per_node=$(RANKS) -m tpnet_dist.train $(DEMO)/social --preset social \
+		--training.epochs 5 --run-dir $(DEMO)/run
 
 test: $(READY) ## Run the tests
 	$(RUN)/python -m pytest -m "not slow"

@@ -1,5 +1,6 @@
 """The field's real event logs, converted by the command line, have the published counts."""
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from tests.command_line import convert, describe, refusal
 from tests.shared_folder import shared_folder
 from tpnet_dist.events import EventLog
+from tpnet_dist.events.split import split_log
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +84,21 @@ def test_mathoverflow_needs_sorting_and_says_where(raw: Path, tmp_path: Path) ->
     assert "line 36,295: time 1300010980 is before 1300013166" in sentence
     convert(source, tmp_path / "data", "--format", "snap", "--sort")
     assert counts(tmp_path / "data") == (506_550, 24_818, 505_784)
+
+
+def test_the_split_of_uci_is_the_one_dyglib_makes(raw: Path, tmp_path: Path) -> None:
+    convert(raw / "uci/ml_uci.csv", tmp_path / "uci", "--format", "dyglib")
+    log = EventLog(tmp_path / "uci")
+    events, raw_ids = log.read(0, len(log)), log.raw_ids().column("raw_id").to_numpy()
+    src, dst, time = raw_ids[events.src], raw_ids[events.dst], events.time
+    val_time, test_time = np.quantile(time, [0.70, 0.85])
+    late = set(src[time > val_time]) | set(dst[time > val_time])
+    new = list(random.Random(2020).sample(list(late), int(0.1 * len(raw_ids))))
+    is_train = (time <= val_time) & ~np.isin(src, new) & ~np.isin(dst, new)
+    seen = np.union1d(src[is_train], dst[is_train])
+    is_inductive = ~(np.isin(src, seen) & np.isin(dst, seen)) & (time > test_time)
+    split = split_log(log)
+    assert np.array_equal(split.train.read(0, len(split.train)).index, np.flatnonzero(is_train))
+    inductive = split.inductive(split.test)
+    assert np.array_equal(inductive.read(0, len(inductive)).index, np.flatnonzero(is_inductive))
+    assert (len(split.train), len(inductive)) == (34_352, 5_932)

@@ -74,6 +74,8 @@ class Forecast:
             )
 
     def show(self, console: Console) -> None:
+        counts = f"{len(self.log):,} events, {self.log.num_nodes:,} nodes"
+        console.print(f"{self.log.folder}: {counts}", soft_wrap=True, highlight=False)
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, value in self._lines():
             table.add_row(name, value)
@@ -85,7 +87,6 @@ class Forecast:
         split, training = self.split, self.config.training
         steps = self.plan.num_steps(training.batches_per_step)
         return [
-            ("log", f"{self.log.folder}: {len(self.log):,} events, {self.log.num_nodes:,} nodes"),
             ("parts", f"{len(split.train):,} train, {len(split.val):,} validation, {len(split.test):,} test"),
             (
                 "batching",

@@ -40,6 +40,14 @@ _TO_OURS = {
 }
 _TO_THEIRS = {ours: theirs for theirs, ours in _TO_OURS.items()}
 _TOKEN_WEIGHT, _FREQUENCY = "token_mlp.first.weight", "time_encoding.frequency"
+_NEEDED = (
+    "0.time_encoder.w.weight",
+    "0.embedding_module.projection_layer.0.weight",
+    "0.embedding_module.projection_layer.2.weight",
+    "0.embedding_module.mlp_mixers.0.token_norm.weight",
+    "1.fc1.weight",
+)
+"""Without these the sizes are unknown, or a whole part is missing."""
 _MEMORY = re.compile(r"0\.random_projections\.(begging_time|now_time|random_projections\.)|1\.random_proj")
 
 
@@ -88,7 +96,8 @@ def load_published(model: TPNet, state: Mapping[str, Tensor]) -> None:
         )
     ours = {_rename(name, _TO_OURS): tensor for name, tensor in _weights(state).items()}
     kept = _kept_columns(model, sizes.node_width, sizes.edge_width)
-    ours[_TOKEN_WEIGHT] = ours[_TOKEN_WEIGHT][:, kept]
+    # a model of other sizes may want more columns than there are; the shapes say so below
+    ours[_TOKEN_WEIGHT] = ours[_TOKEN_WEIGHT][:, kept[kept < ours[_TOKEN_WEIGHT].shape[1]]]
     ours[_FREQUENCY] = ours[_FREQUENCY].flatten()
     _require_shapes(ours, model.state_dict())
     model.load_state_dict(ours)
@@ -116,7 +125,7 @@ def _weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name in weights:
         if _numberless(name) not in _TO_OURS:
             raise ValueError(f"{name!r} is not a weight of the released TPNet; pass the state of its model")
-    missing = [name for name in ("0.time_encoder.w.weight", "1.fc1.weight") if name not in weights]
+    missing = [name for name in _NEEDED if name not in weights]
     if missing:
         raise ValueError(f"{missing[0]!r} is missing; pass the whole state, backbone (0.) and predictor (1.)")
     return weights

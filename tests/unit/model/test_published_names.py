@@ -1,5 +1,6 @@
 """Weights survive the way to the published names and back; a checkpoint that does not fit is refused."""
 
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -73,6 +74,8 @@ def test_other_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"in the checkpoint, but .* in the model"):
         load_published(random_model(hops=2), published(hops=3))
     with pytest.raises(ValueError, match=r"in the checkpoint, but .* in the model"):
+        load_published(random_model(hops=3), published(hops=2))
+    with pytest.raises(ValueError, match=r"in the checkpoint, but .* in the model"):
         load_published(random_model(mixer_layers=1), published(mixer_layers=2))
 
 
@@ -82,7 +85,16 @@ def test_unknown_weights_are_refused(name: str) -> None:
         load_published(random_model(), {**published(), name: torch.zeros(1)})
 
 
-def test_half_a_checkpoint_is_refused() -> None:
-    half = {name: tensor for name, tensor in published().items() if name.startswith("0.")}
-    with pytest.raises(ValueError, match=r"'1\.fc1\.weight' is missing"):
-        load_published(random_model(), half)
+@pytest.mark.parametrize(
+    ("part", "missing"),
+    [
+        ("1.", "1.fc1.weight"),
+        ("0.time_encoder", "0.time_encoder.w.weight"),
+        ("0.embedding_module.projection_layer", "0.embedding_module.projection_layer.0.weight"),
+        ("0.embedding_module.mlp_mixers", "0.embedding_module.mlp_mixers.0.token_norm.weight"),
+    ],
+)
+def test_a_checkpoint_without_a_part_is_refused(part: str, missing: str) -> None:
+    rest = {name: tensor for name, tensor in published().items() if not name.startswith(part)}
+    with pytest.raises(ValueError, match=f"'{re.escape(missing)}' is missing"):
+        load_published(random_model(), rest)

@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tpnet_dist.events import EventColumns, EventLog
+from tpnet_dist.events.features import EDGE_FEATURES_NAME, NODE_FEATURES_NAME, Features, FeatureWriter
+from tpnet_dist.events.manifest import FeatureRecord
 from tpnet_dist.events.writer import EventLogWriter
 
 
@@ -19,20 +21,37 @@ def write_log(
     *,
     events_per_shard: int = 1000,
     num_nodes: int | None = None,
+    labels: Sequence[float] | npt.NDArray[np.number] | None = None,
+    edge_features: Features | None = None,
+    node_features: Features | None = None,
 ) -> EventLog:
-    """Write the events and open them; whole times become int64, labels are the event numbers."""
+    """Write the events and open them; whole times become int64, labels are the event numbers if not given."""
     times = np.asarray(time)
     times = times.astype(np.int64 if np.issubdtype(times.dtype, np.integer) else np.float64)
     sources, destinations = np.asarray(src, np.int32), np.asarray(dst, np.int32)
-    labels = np.arange(len(times), dtype=np.float32)
+    label = np.arange(len(times)) if labels is None else labels
     num_nodes = int(max(sources.max(), destinations.max())) + 1 if num_nodes is None else num_nodes
     folder.mkdir(parents=True, exist_ok=True)
     writer = EventLogWriter(
         folder, log_id="test", time_dtype=str(times.dtype), events_per_shard=events_per_shard
     )
-    writer.append(EventColumns(sources, destinations, times, labels))
-    writer.finish(pa.table({"raw_id": np.arange(num_nodes)}), source={})
+    writer.append(EventColumns(sources, destinations, times, np.asarray(label, np.float32)))
+    writer.finish(
+        pa.table({"raw_id": np.arange(num_nodes)}),
+        source={},
+        has_labels=labels is not None,
+        edge_features=_write_features(folder / EDGE_FEATURES_NAME, edge_features),
+        node_features=_write_features(folder / NODE_FEATURES_NAME, node_features),
+    )
     return EventLog(folder)
+
+
+def _write_features(path: Path, features: Features | None) -> FeatureRecord | None:
+    if features is None:
+        return None
+    with FeatureWriter(path, features.shape[1]) as writer:
+        writer.append(features)
+    return writer.record()
 
 
 def random_log(

@@ -9,7 +9,8 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing import get_context
@@ -135,6 +136,22 @@ class RankPools:
             pool.close()
 
 
+@contextmanager
+def world_of_one() -> Iterator[World]:
+    """A gloo world in this process, for what wants one also on a single rank."""
+    dist.init_process_group(
+        "gloo",
+        store=dist.HashStore(),
+        rank=0,
+        world_size=1,
+        timeout=COLLECTIVE_TIMEOUT,
+    )
+    try:
+        yield _world_on_host(0, 1)
+    finally:
+        dist.destroy_process_group()
+
+
 def _serve(connection: Connection, rank: int, num_ranks: int, meeting_point: Path) -> None:
     """A rank's life: join the others, then do one task after another until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started the pool ends it
@@ -146,7 +163,17 @@ def _serve(connection: Connection, rank: int, num_ranks: int, meeting_point: Pat
         world_size=num_ranks,
         timeout=COLLECTIVE_TIMEOUT,
     )
-    world = World(
+    world = _world_on_host(rank, num_ranks)
+    while True:
+        try:
+            task = connection.recv_bytes()
+        except EOFError:
+            return
+        connection.send_bytes(_answer(task, world))
+
+
+def _world_on_host(rank: int, num_ranks: int) -> World:
+    return World(
         rank=rank,
         num_ranks=num_ranks,
         rank_of_node=rank,
@@ -154,12 +181,6 @@ def _serve(connection: Connection, rank: int, num_ranks: int, meeting_point: Pat
         device=torch.device("cpu"),
         timeout=COLLECTIVE_TIMEOUT,
     )
-    while True:
-        try:
-            task = connection.recv_bytes()
-        except EOFError:
-            return
-        connection.send_bytes(_answer(task, world))
 
 
 def _answer(task: bytes, world: World) -> bytes:

@@ -3,20 +3,17 @@
     python -m tests.reference.golden FILE.npz [--ranks N]
 
 Takes any file of the layout: other logs, widths, hops and decays, with or without features; only what the
-checks name is read. The real memory records the first `warm_batches` batches, on N gloo ranks if N > 1, and
-every quantity is put together from the ranks' shares. Prints the largest deviation of each; exits with 1 if
-one is above its tolerance, with 2 if the file cannot be used.
+checks name is read. On N gloo ranks the real memory records the first `warm_batches` batches; then the real
+trainer does so from a data folder with these events, scores the query batch with the published weights, and
+takes the training steps. Every quantity is put together from the ranks' shares. A file that stops at the
+memory, with neither weights nor anything computed with them, is compared as far as it goes.
 
-How deviations are measured: sums of random features cancel, so a single entry has no scale of its own. The
-entries of a row are compared with the largest entry of that row (of one node and layer, not of the table),
-the inner product of two rows with the product of their norms. No scale is below 1e-30, where float32 begins
-to run out of digits.
-
-Shape letters: B pairs, P layers of a pair's two rows.
+Prints the largest deviation of each quantity; exits with 1 if one is above its tolerance, with 2 if the file
+cannot be used.
 """
 
 import sys
-from collections.abc import Callable
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,116 +24,17 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional
 
-from tests.rank_pool import RankPool
+from tests.rank_pool import RankPool, world_of_one
+from tests.reference.golden_checks import Check, GoldenRank, checks_of
 from tests.reference.golden_file import Array, GoldenFile
+from tests.reference.golden_model import QUANTITIES, GoldenModel, has_model
 from tests.reference.golden_rank import WarmRank
+from tests.reference.golden_trainer import TrainerRank
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.exchange import Exchange, LocalExchange
 from tpnet_dist.ranks.world import World
 
 PROGRAM = "python -m tests.reference.golden"
 ABOVE_TOLERANCE = 1
-SMALLEST_SCALE = 1e-30
-
-
-# ---- how far off it is -------------------------------------------------------------------------------------
-
-
-def row_deviation(found: Array, wanted: Array) -> Array:
-    """Largest difference along the last dimension, as a part of the largest entry there."""
-    difference = np.abs(found.astype(np.float64) - wanted).max(-1, initial=0)
-    return difference / np.abs(wanted).max(-1, initial=SMALLEST_SCALE).astype(np.float64)
-
-
-def product_deviation(found: Array, wanted: Array) -> Array:
-    """Largest difference of a pair's inner products, each as a part of the product of the rows' norms."""
-    side = round(wanted.shape[-1] ** 0.5)
-    wanted_BPP = wanted.astype(np.float64).reshape(-1, side, side)
-    norm_BP = np.sqrt(np.maximum(np.diagonal(wanted_BPP, axis1=1, axis2=2), 0))
-    scale_BPP = np.maximum(norm_BP[:, :, None] * norm_BP[:, None], SMALLEST_SCALE)
-    return (np.abs(found.reshape(wanted_BPP.shape) - wanted_BPP) / scale_BPP).max((1, 2), initial=0)
-
-
-def count_of_others(found: Array, wanted: Array) -> Array:
-    """How many entries along the last dimension are not the same."""
-    return (found != wanted).sum(-1)
-
-
-# ---- the checks --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One quantity of the file, and how this project finds it."""
-
-    quantity: str
-    key: str
-    shape: tuple[int, ...]
-    unit: str
-    """What the first dimension counts."""
-    found: Callable[[WarmRank], Array]
-    """This rank's share along the first dimension."""
-    deviation: Callable[[Array, Array], Array]
-    measure: str
-    tolerance: float
-
-
-def checks_of(golden: GoldenFile) -> list[Check]:
-    return [*row_checks(golden), *neighbor_checks(golden), product_check(golden)]
-
-
-def row_checks(golden: GoldenFile) -> list[Check]:
-    def layer_rows(layer: int) -> Callable[[WarmRank], Array]:
-        return lambda rank: rank.rows[:, layer].numpy()
-
-    return [
-        Check(
-            quantity=f"rows, layer {layer}",
-            key=f"memory_after_warm_layer{layer}",
-            shape=golden["H0"].shape,
-            unit="node",
-            found=layer_rows(layer),
-            deviation=row_deviation,
-            measure="of the row's largest",
-            tolerance=1e-5,
-        )
-        for layer in range(1, golden.walk.layers)
-    ]
-
-
-def neighbor_checks(golden: GoldenFile) -> list[Check]:
-    shape = (3 * golden.num_queries, int(golden["num_neighbors"]))
-    found: dict[str, Callable[[WarmRank], Array]] = {
-        "ids": lambda rank: rank.neighbors.ids_padded_with(0).numpy(),
-        "edge_ids": WarmRank.neighbor_edge_ids,
-        "times": lambda rank: rank.neighbors.times_BM.numpy(),
-    }
-    return [
-        Check(
-            quantity=f"neighbours, {name.replace('_', ' ')}",
-            key=f"neighbor_{name}",
-            shape=shape,
-            unit="query",
-            found=found[name],
-            deviation=count_of_others,
-            measure="entries that differ",
-            tolerance=0,
-        )
-        for name in found
-    ]
-
-
-def product_check(golden: GoldenFile) -> Check:
-    return Check(
-        quantity="pair inner products",
-        key="raw_pair_features_src_dst",
-        shape=(golden.num_queries, (2 * golden.walk.layers) ** 2),
-        unit="pair",
-        found=WarmRank.pair_products,
-        deviation=product_deviation,
-        measure="of the rows' norms",
-        tolerance=1e-4,
-    )
 
 
 # ---- the comparison ----------------------------------------------------------------------------------------
@@ -155,29 +53,42 @@ class Comparison:
         return self.deviation <= self.check.tolerance  # which NaN is not
 
 
-def found_by(exchange: Exchange, path: Path) -> dict[str, Array]:
-    """This rank's share of every quantity."""
+def found_on_rank(world: World, path: Path, folder: Path) -> dict[str, Array]:
+    """This rank's share of every quantity; `folder` is for the trainer, if the file has a model."""
+    golden, model = read_golden(path)
+    warm = WarmRank(golden, world.new_exchange())
+    rank = GoldenRank(warm, TrainerRank(model, folder, world) if model else None)
+    return {check.key: check.found(rank) for check in checks_of(golden, model)}
+
+
+def read_golden(path: Path) -> tuple[GoldenFile, GoldenModel | None]:
     golden = GoldenFile(path)
-    rank = WarmRank(golden, exchange)
-    return {check.key: check.found(rank) for check in checks_of(golden)}
-
-
-def found_on_rank(world: World, path: Path) -> dict[str, Array]:
-    return found_by(world.new_exchange(), path)
+    return golden, GoldenModel(golden) if has_model(golden) else None
 
 
 def compare(path: Path, pool: RankPool | None) -> list[Comparison]:
-    """On the ranks of the pool, or without one in this process."""
-    golden = GoldenFile(path)
-    checks = checks_of(golden)
+    """On the ranks of the pool, or without one in this process. What is refused is refused here."""
+    golden, model = read_golden(path)
+    checks = checks_of(golden, model)
     wanted = [golden.read(check.key, check.shape) for check in checks]
-    shares = [found_by(LocalExchange(), path)] if pool is None else pool.run(found_on_rank, path)
+    with tempfile.TemporaryDirectory(prefix="golden-") as name:
+        folder = Path(name)
+        if model is not None:
+            model.check_weights(model.write_folder(folder))
+        shares = found_by_ranks(path, folder, pool)
     outcomes = []
     for check, published in zip(checks, wanted, strict=True):
         deviations = check.deviation(np.concatenate([share[check.key] for share in shares]), published)
         place = int(np.argmax(deviations)) if len(deviations) else 0  # a NaN counts as the largest
         outcomes.append(Comparison(check, float(deviations[place]) if len(deviations) else 0.0, place))
     return outcomes
+
+
+def found_by_ranks(path: Path, folder: Path, pool: RankPool | None) -> list[dict[str, Array]]:
+    if pool is not None:
+        return pool.run(found_on_rank, path, folder)
+    with world_of_one() as world:
+        return [found_on_rank(world, path, folder)]
 
 
 # ---- the command -------------------------------------------------------------------------------------------
@@ -218,6 +129,8 @@ def run(file: Positional[Path], *, ranks: int = 1, debug: bool = False) -> int:
             if pool is not None:
                 pool.close()
     print_comparisons(comparisons, f"{file.name} on {ranks} rank{'s' * (ranks > 1)}: largest deviations")
+    if not any(outcome.check.key in QUANTITIES for outcome in comparisons):
+        print(f"{file.name} has no weights and nothing computed with them: the model was not compared")
     return 0 if all(outcome.holds for outcome in comparisons) else ABOVE_TOLERANCE
 
 

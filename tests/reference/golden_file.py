@@ -2,6 +2,8 @@
 
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,11 +38,17 @@ class GoldenFile:
     def __getitem__(self, key: str) -> Array:
         return self._arrays[key]
 
-    def read(self, key: str, shape: tuple[int, ...]) -> Array:
-        """A quantity to compare with; `shape` is what the settings lead to expect."""
+    def read(self, key: str, shape: tuple[int | None, ...] | None = None) -> Array:
+        """A quantity to compare with; `shape` is what the settings lead to expect, None any size."""
         self._arrays |= self._read([key])
-        self._require_shape(key, shape)
+        if shape is not None:
+            self._require_shape(key, shape)
         return self[key]
+
+    def names(self) -> list[str]:
+        """All keys of the file."""
+        with self._opened() as stored:
+            return list(stored.files)
 
     @cached_property
     def events(self) -> BatchEvents:
@@ -60,15 +68,20 @@ class GoldenFile:
         ]
 
     def _read(self, keys: list[str]) -> dict[str, Array]:
-        try:
-            with np.load(self.path) as stored:
-                missing = [key for key in keys if key not in stored.files]
-                arrays = {key: stored[key] for key in keys if key not in missing}
-        except _UNREADABLE as error:
-            raise InputError(f"{self.path} is not a readable npz file; record it again") from error
+        with self._opened() as stored:
+            missing = [key for key in keys if key not in stored.files]
+            arrays = {key: stored[key] for key in keys if key not in missing}
         if missing:
             raise InputError(f"{self.path} lacks {', '.join(missing)}; record it with all keys of the layout")
         return arrays
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            with np.load(self.path) as stored:
+                yield stored
+        except _UNREADABLE as error:
+            raise InputError(f"{self.path} is not a readable npz file; record it again") from error
 
     def _check(self) -> None:
         for key in SETTINGS:
@@ -90,11 +103,14 @@ class GoldenFile:
                 f"{self.path}: a query's id is not within 0…{self.num_nodes - 1}; record it again"
             )
 
-    def _require_shape(self, key: str, shape: tuple[int, ...]) -> None:
-        if self[key].shape != shape:
+    def _require_shape(self, key: str, shape: tuple[int | None, ...]) -> None:
+        found = self[key].shape
+        # a size that may be any is the one it is
+        fixed = tuple(here if size is None else size for here, size in zip(found, shape, strict=False))
+        if len(found) != len(shape) or found != fixed:
+            wanted = str(shape).replace("None", "any")
             raise InputError(
-                f"{self.path}: {key} has shape {self[key].shape}, but the other keys ask for {shape}; "
-                "record it again"
+                f"{self.path}: {key} has shape {found}, but the other keys ask for {wanted}; record it again"
             )
 
 

@@ -141,7 +141,7 @@ def world_of_one() -> Iterator[World]:
     """A gloo world in this process, for what wants one also on a single rank."""
     dist.init_process_group(
         "gloo",
-        store=dist.HashStore(),
+        store=dist.HashStore(),  # type: ignore[attr-defined]
         rank=0,
         world_size=1,
         timeout=COLLECTIVE_TIMEOUT,

@@ -29,7 +29,7 @@ def query_of(golden: Arrays) -> LinkQuery:
 
     neighbors_BSM = torch.from_numpy(per_slot("neighbor_ids"))
     one = torch.ones(1)
-    edge_features = golden.get("edge_features")
+    node_features, edge_features = golden.get("node_features"), golden.get("edge_features")
     return LinkQuery(
         ends_BS=torch.from_numpy(ends_BS),
         neighbors_BSM=neighbors_BSM,
@@ -39,6 +39,7 @@ def query_of(golden: Arrays) -> LinkQuery:
         products_ULL=rows_ULD @ rows_ULD.mT,
         end_factors_BSL=one.expand(*ends_BS.shape, len(layers)),
         neighbor_factors_BSML=one.expand(*neighbors_BSM.shape, len(layers)),
+        node_features_UF=None if node_features is None else torch.from_numpy(node_features),
         edge_features_BSME=None
         if edge_features is None
         else torch.from_numpy(edge_features[per_slot("neighbor_edge_ids")]),

@@ -74,6 +74,7 @@ class TrainerRank:
 
     def _record_warm_batches(self) -> None:
         memory = self.parts.memory
+        assert memory is not None
         own = slice(memory.first_node, memory.stop_node)
         memory.table.rows_NLD[:, 0] = self.golden_model.projection()[own]
         replay(memory, self.log, self.view, self.plan, num_batches=self.golden_model.warm_batches)
@@ -105,6 +106,7 @@ class TrainerRank:
         [(planned, rows)] = rows_ahead(self.parts.memory, islice(requests, 1), prefetch=0)
         [query] = self.parts.queries.queries(planned, rows)
         links, logits_B2 = model.embed(query), model(query)
+        assert links.pair_features_BCP is not None
         ends = [
             end_BK
             for target in (0, 1)

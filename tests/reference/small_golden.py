@@ -38,9 +38,9 @@ def small_golden(
     arrays |= {"decay": decay, "batch_size": BATCH_SIZE, "num_neighbors": NUM_NEIGHBORS, "hops": hops}
     arrays |= {"width": width, "H0": projection, "warm_batches": WARM_BATCHES}
     if feature_width:
-        features = draw.standard_normal((NUM_EVENTS + 1, feature_width)).astype(np.float32)
-        features[0] = 0
-        arrays["edge_features"] = features
+        for key, num_rows in (("edge_features", NUM_EVENTS + 1), ("node_features", NUM_NODES)):
+            arrays[key] = draw.standard_normal((num_rows, feature_width)).astype(np.float32)
+            arrays[key][0] = 0
     memory = LiteralMemory(NUM_NODES, width, hops, decay, "decay", torch.from_numpy(projection))
     for batch in range(WARM_BATCHES):
         record(memory, arrays, batch)

@@ -66,7 +66,7 @@ def exit_code_of(*words: object) -> int:
         {"decay": 1e-4},
         {"first_time": -2e9, "with_model": False},
     ],
-    ids=["edge-features", "padded-features", "narrow", "deep", "decays-to-nothing", "before-time-0"],
+    ids=["features", "padded-features", "narrow", "deep", "decays-to-nothing", "before-time-0"],
 )
 def test_other_hops_widths_decays_and_times_are_taken(
     tmp_path: Path, settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
@@ -145,7 +145,7 @@ UNUSABLE = {
     "no-bias": (without("weights/1.fc2.bias"), "predictor.second.bias is None in the checkpoint"),
     "other-hops": (small_golden() | {"hops": 1}, "pair_features_src_dst has shape"),
     "other-neighbours": (small_golden() | {"num_neighbors": 4}, "neighbor_ids has shape (18, 3)"),
-    "wide-features": (small_golden(feature_width=9), "0 and 9 wide"),
+    "wide-features": (small_golden(feature_width=9), "9 and 9 wide"),
     "few-features": (small_golden() | {"edge_features": np.zeros((60, 8))}, "row 60 is asked for"),
     "other-queries": (
         small_golden() | {"query_dst": np.ones(6, int)},

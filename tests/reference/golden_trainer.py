@@ -6,20 +6,18 @@
 Shape letters: B query events of this rank's slice, K channels, P pair features.
 """
 
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tests.given_negatives import GivenNegatives
 from tests.reference.golden_file import Array
 from tests.reference.golden_model import EMBEDDINGS, LOGITS, GoldenModel
 from tpnet_dist.events.batch_plan import plan_by_events
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import build_neighbor_index
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
@@ -28,21 +26,10 @@ from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.gather import sum_over_ranks
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.link_planner import LinkPlanner, NegativeEnds
+from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.link_queries import rows_ahead
 from tpnet_dist.training.run_data import chunks_of
 from tpnet_dist.training.run_model import RunModel
-
-
-@dataclass(frozen=True)
-class GivenNegatives:
-    """One destination for each event from a certain one on."""
-
-    first_event: int
-    dst_N: npt.NDArray[np.int32]
-
-    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
-        return NegativeEnds(None, self.dst_N[batch.index[here] - self.first_event][:, None])
 
 
 class TrainerRank:
@@ -88,7 +75,7 @@ class TrainerRank:
             num_neighbors=self.config.model.neighbors,
             sampling="recent",
             sample_key=SampleKey(0, 0),
-            negatives=[GivenNegatives(self.golden_model.first_event, negatives)],
+            negatives=[GivenNegatives(negatives, self.golden_model.first_event)],
             padding_node=self.parts.padding_node,
         )
 

@@ -39,6 +39,7 @@ ALLOWED = {
         "tpnet_dist.keyed_draws",
         "tpnet_dist.config",
         "tpnet_dist.config_file",
+        "tpnet_dist.config_keys",
         "tpnet_dist.run_log",
         "tpnet_dist.events",
         "tpnet_dist.ranks",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpnet_dist.config import Config
+from tpnet_dist.config import Config, DataConfig
 from tpnet_dist.config_file import preset_names
 from tpnet_dist.config_keys import CONFIG_KEYS, values_of
 from tpnet_dist.settings import OWN_KEYS, parse_train
@@ -36,9 +36,14 @@ def toml(tmp_path: Path) -> Path:
     return path
 
 
-def test_no_word_gives_the_defaults() -> None:
-    settings = parse_train([])
-    assert settings.config == Config()
+def test_without_data_the_built_in_logs_preset_is_taken() -> None:
+    assert parsed() == parsed("--preset", "social")
+    assert parsed("--training.epochs", "3") == parsed("--preset", "social", "--training.epochs", "3")
+
+
+def test_a_data_folder_alone_gives_the_defaults() -> None:
+    settings = parse_train(["data/mine"])
+    assert settings.config == Config(data=DataConfig(folder="data/mine"))
     assert (settings.run_dir, settings.check, settings.debug) == (None, False, False)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tpnet_dist.config import Config, DataConfig, EvaluationConfig, MemoryConfig, TrainingConfig
 from tpnet_dist.config_file import preset_names, read_config, write_config
 from tpnet_dist.config_keys import CONFIG_KEYS
-from tpnet_dist.settings import parse_train
+from tpnet_dist.settings import BUILTIN_PRESET, parse_train
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,10 +63,11 @@ def test_a_written_config_holds_every_key_and_nothing_is_left_aside(tmp_path: Pa
 
 
 def test_presets_are_the_papers_datasets() -> None:
-    assert preset_names() == sorted(name for names in DECAYS.values() for name in names)
+    papers = [name for names in DECAYS.values() for name in names]
+    assert preset_names() == sorted([*papers, BUILTIN_PRESET])
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", [name for names in DECAYS.values() for name in names])
 def test_a_preset_has_the_papers_decay_and_sampling(name: str) -> None:
     config = parse_train(["--preset", name]).config
     assert name in DECAYS[config.memory.decay]
@@ -91,7 +92,7 @@ def test_presets_are_found_in_an_installed_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
     script = (
-        "import launch; from tpnet_dist.settings import parse_train; "
+        "import launch; from tpnet_dist.settings import BUILTIN_PRESET, parse_train; "
         "print(launch.__file__, parse_train(['--preset', 'contact']).config.memory.decay)"
     )
     done = subprocess.run(

@@ -36,7 +36,7 @@ WORDS = {
     "one two": "two: the data folder is one already; give one",
     "--check=yes": "--check=yes: --check takes no value; leave yes away",
     "--preset ucl": "unknown preset ucl; choose one of can_parl, contact, enron, flights, lastfm, mooc, "
-    "reddit, social_evo, uci, un_trade, un_vote, us_legis, wikipedia",
+    "reddit, social, social_evo, uci, un_trade, un_vote, us_legis, wikipedia",
 }
 
 FILES = {

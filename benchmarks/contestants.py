@@ -1,0 +1,211 @@
+"""The two that `train_step` lets compete: the real trainer's parts, and the literal published algorithm.
+
+Both learn from the middle of the training part on and score the validation part. They are asked for a few
+steps at a time, so that they can take turns, and do nothing in between: each turn starts a pipeline of its
+own, whose planning falls within the turn.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tests.reference.literal_training import (
+    LiteralEvents,
+    LiteralNeighbors,
+    LiteralTraining,
+)
+from tpnet_dist.config import Config
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
+from tpnet_dist.model.published_names import PublishedSizes
+from tpnet_dist.ranks.world import World
+from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.link_planner import LinkPlanner
+from tpnet_dist.training.link_queries import rows_ahead
+from tpnet_dist.training.links import PlannedLinks
+from tpnet_dist.training.negative_sources import Universe
+from tpnet_dist.training.run_data import RunData, plan_of, split_of
+from tpnet_dist.training.run_model import RunModel, memory_width
+
+KEY = SampleKey(0, 0)
+
+
+class Contestant(ABC):
+    """What is timed. `learn` and `score` return the seconds of each step, the first with the start-up."""
+
+    @abstractmethod
+    def learn(self, steps: int) -> list[float]: ...
+
+    @abstractmethod
+    def begin_to_score(self) -> None:
+        """Record the training part; not timed."""
+
+    @abstractmethod
+    def score(self, steps: int) -> list[float]: ...
+
+
+@dataclass
+class StopWatch:
+    """Seconds between one lap and the next."""
+
+    laps: list[float] = field(default_factory=list)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def lap(self) -> None:
+        now = time.perf_counter()
+        self.laps.append(now - self._last)
+        self._last = now
+
+
+class Trainer(Contestant):
+    """The parts of `SeedTrainer` and `Scorer`."""
+
+    def __init__(self, config: Config, world: World) -> None:
+        # config
+        self.config = config
+        self._prefetch = config.memory.prefetch
+        # parts
+        self.data = data = RunData.open(config, world)
+        self.parts = RunModel.build(config, data.log, world, seed=0)
+        # progress
+        assert self.parts.memory is not None
+        self._memory = self.parts.memory
+        self.to_learn = self._requests_to_learn()
+        self.to_score: Iterator[MemoryRequest[PlannedLinks]] = iter(())
+
+    def learn(self, steps: int) -> list[float]:
+        watch = StopWatch()
+        rows = rows_ahead(self._memory, islice(self.to_learn, steps), prefetch=self._prefetch)
+        for _ in range(steps):
+            num_events = self.config.training.batch_size
+            self.parts.step(islice(rows, 1), num_batches=1, num_events=num_events, epoch=0)
+            watch.lap()
+        # let the pipeline's thread end
+        assert next(rows, None) is None
+        return watch.laps
+
+    def begin_to_score(self) -> None:
+        self._memory.reset(0)
+        replay(self._memory, self.data.log, self.data.split.train, self.data.train_plan)
+        val, everything = self.data.split.val, EventView(self.data.log, 0, len(self.data.log))
+        planner = self._planner(self.data.all_neighbors, Universe(everything, training=self.data.split.train))
+        plan = plan_of(val, self.config, self.config.evaluation.batch_size)
+        self.to_score = planner.requests(val, plan, memory_time=self.data.memory_time("val"))
+        self.parts.model.eval()
+
+    @torch.inference_mode()
+    def score(self, steps: int) -> list[float]:
+        watch = StopWatch()
+        requests = islice(self.to_score, steps)
+        for planned, rows in rows_ahead(self._memory, requests, prefetch=self._prefetch):
+            for query in self.parts.queries.queries(planned, rows):
+                self.parts.model(query)
+            watch.lap()
+        return watch.laps
+
+    def _requests_to_learn(self) -> Iterator[MemoryRequest[PlannedLinks]]:
+        train, plan = self.data.split.train, self.data.train_plan
+        first = len(plan) // 2
+        replay(self._memory, self.data.log, train, plan, num_batches=first)
+        planner = self._planner(self.data.train_neighbors, Universe(train, training=train))
+        memory_time = self.data.time_before(train, int(plan.borders[first]))
+        return planner.requests(train, plan, from_batch=first, memory_time=memory_time)
+
+    def _planner(self, neighbors: ShardedNeighbors, universe: Universe) -> LinkPlanner:
+        world, model = self.data.world, self.config.model
+        return LinkPlanner(
+            log=self.data.log,
+            rank=world.rank,
+            num_ranks=world.num_ranks,
+            neighbors=neighbors,
+            num_neighbors=model.neighbors,
+            sampling=model.sampling,
+            sample_key=KEY,
+            negatives=universe.negatives(["random"], KEY),
+            padding_node=self.parts.padding_node,
+        )
+
+
+class Published(Contestant):
+    """`LiteralTraining` on the same events."""
+
+    feature_width = 172
+    """To which the released code pads features, also where there are none."""
+
+    def __init__(self, config: Config, projection_ND: Tensor | None = None) -> None:
+        """`projection_ND`: a row for each node and for the padding node; random if None."""
+        self.log = log = EventLog(config.data.folder)
+        split, model = split_of(log, config.data), config.model
+        self.batch_size = config.training.batch_size
+        self.train, self.val = _events_of(log, split.train), _events_of(log, split.val)
+        self.train_neighbors = LiteralNeighbors(log.num_nodes, self.train)
+        self.all_neighbors = LiteralNeighbors(log.num_nodes, _events_of(log, EventView(log, 0, len(log))))
+        if projection_ND is None:
+            width = memory_width(config.memory, log)
+            projection_ND = torch.randn(log.num_nodes + 1, width) / width**0.5
+        self.literal = LiteralTraining(
+            log.num_nodes,
+            len(log),
+            PublishedSizes(
+                hops=config.memory.hops,
+                neighbors=model.neighbors,
+                node_width=self.feature_width,
+                edge_width=self.feature_width,
+                time_width=model.time_width,
+                channels=model.channels,
+                mixer_layers=model.mixer_layers,
+                use_memory=True,
+            ),
+            projection_ND=projection_ND,
+            decay=config.memory.decay,
+            dropout=model.dropout,
+            learning_rate=config.training.learning_rate,
+        )
+        self._random = np.random.default_rng(0)
+        first = len(self.train) // self.batch_size // 2 * self.batch_size
+        self._record(self.train[:first])
+        self.to_learn, self.to_score = self._batches(self.train[first:]), self._batches(self.val)
+
+    def learn(self, steps: int) -> list[float]:
+        watch, destinations = StopWatch(), np.unique(self.train.dst_B)
+        for batch in islice(self.to_learn, steps):
+            negative_B = self._random.choice(destinations, len(batch))
+            self.literal.learn(batch, negative_B, self.train_neighbors)
+            watch.lap()
+        return watch.laps
+
+    def begin_to_score(self) -> None:
+        self.literal.forget()
+        self._record(self.train)
+
+    def score(self, steps: int) -> list[float]:
+        watch, destinations = StopWatch(), np.unique(self.train.dst_B)
+        for batch in islice(self.to_score, steps):
+            negative_B = self._random.choice(destinations, len(batch))
+            self.literal.score(batch, negative_B, self.all_neighbors)
+            watch.lap()
+        return watch.laps
+
+    def _batches(self, events: LiteralEvents) -> Iterator[LiteralEvents]:
+        size = self.batch_size
+        return (events[start : start + size] for start in range(0, len(events), size))
+
+    def _record(self, events: LiteralEvents) -> None:
+        for batch in self._batches(events):
+            self.literal.record(batch)
+
+
+def _events_of(log: EventLog, view: EventView) -> LiteralEvents:
+    columns: Any = view.read(0, len(view)).columns
+    seconds = columns.time.astype(np.float64) * log.manifest.seconds_per_tick
+    return LiteralEvents(columns.src.astype(np.int64), columns.dst.astype(np.int64), seconds)

@@ -43,6 +43,7 @@ bench: $(READY) ## Run the short version of every benchmark
 	$(RUN)/python -m benchmarks.propagation --edges 1e5 1e6 --seconds 2
 	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000
 	$(RUN)/python -m benchmarks.neighbors --events 1e6 --nodes 2e4
+	$(RUN)/python -m benchmarks.train_step --steps 3 --turns 3 --ranking 100 --ranking-events 200
 
 clean: ## Remove everything that was built, the environment included
 	rm -rf build $(VENV)

@@ -12,6 +12,7 @@ they come from SplitMix64 of a counter, in torch's integer arithmetic; host and 
 Shape letters: B events, N = B·n sequences, A and X other axes of what is dropped, W words of 8 bytes.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +38,10 @@ class Dropout:
     def drop_(self, values_ANX: Tensor) -> Tensor:
         return values_ANX
 
+    def dropped(self, like_ANK: Tensor, width: int) -> Tensor | None:
+        """1 for each value that is dropped, else 0, (A, N, width) in the dtype of `like`; None if none is."""
+        return None
+
     def add(self, residual_ANX: Tensor, values_ANX: Tensor) -> Tensor:
         return residual_ANX + values_ANX
 
@@ -61,18 +66,25 @@ class EventDropout(Dropout):
         """In place."""
         return values_ANX.mul_(self._keep_mask(values_ANX))
 
+    def dropped(self, like_ANK: Tensor, width: int) -> Tensor:
+        mask_ANX = like_ANK.new_empty(*like_ANK.shape[:2], width)
+        return self._fill(mask_ANX, lambda drawn: drawn.lt_(self._threshold))
+
     def add(self, residual_ANX: Tensor, values_ANX: Tensor) -> Tensor:
         """residual + what is kept of the values, in one pass."""
         return torch.addcmul(residual_ANX, values_ANX, self._keep_mask(values_ANX))
 
     def _keep_mask(self, values_ANX: Tensor) -> Tensor:
         """1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
-        A, N, X = values_ANX.shape
-        mask_ANX = values_ANX.new_empty(values_ANX.shape)
+        return self._fill(torch.empty_like(values_ANX), lambda drawn: drawn.ge_(self._threshold))
+
+    def _fill(self, mask_ANX: Tensor, decide: Callable[[Tensor], Tensor]) -> Tensor:
+        """What is decided on the next bytes of each event."""
+        A, N, X = mask_ANX.shape
         if N:
             B, n = self._num_events, N // self._num_events
-            keep_BAnX = self._bytes.draw(A * n * X).ge_(self._threshold).view(B, A, n, X)
-            mask_ANX.view(A, B, n, X).copy_(keep_BAnX.transpose(0, 1))
+            decided_BAnX = decide(self._bytes.draw(A * n * X)).view(B, A, n, X)
+            mask_ANX.view(A, B, n, X).copy_(decided_BAnX.transpose(0, 1))
         return mask_ANX
 
 

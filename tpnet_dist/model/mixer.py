@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from tpnet_dist.model.dropout import Dropout
-from tpnet_dist.model.linear import AlignedLinear, linear
+from tpnet_dist.model.feed_forward import feed_forward
+from tpnet_dist.model.linear import AlignedLinear
 
 
 class TokenMixing(nn.Module):
@@ -47,17 +48,20 @@ class ChannelMixing(nn.Module):
         self.second = AlignedLinear(hidden, channels)
 
     def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
-        second, hidden = self.second, dropout.drop_(self._hidden(x_MNK))
-        mixed_MNK = linear(hidden, second.weight * dropout.scale**2, second.bias * dropout.scale)
+        first, second = self.first, self.second
+        mixed_MNK = feed_forward(
+            self.norm(x_MNK),
+            (first.weight, first.bias),
+            (second.weight * dropout.scale**2, second.bias * dropout.scale),
+            dropout.dropped(x_MNK, first.out_features),
+        )
         return dropout.add(x_MNK, mixed_MNK)
 
     def pooled(self, x_MNK: Tensor) -> Tensor:
         """The mean over tokens if nothing is dropped: the last layer comes after it, on M times fewer."""
-        pooled_NK: Tensor = x_MNK.mean(0) + self.second(self._hidden(x_MNK).mean(0))
+        hidden_MNH = F.gelu(self.first(self.norm(x_MNK)))
+        pooled_NK: Tensor = x_MNK.mean(0) + self.second(hidden_MNH.mean(0))
         return pooled_NK
-
-    def _hidden(self, x_MNK: Tensor) -> Tensor:
-        return F.gelu(self.first(self.norm(x_MNK)))
 
 
 class MixerLayer(nn.Module):

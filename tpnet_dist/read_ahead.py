@@ -39,8 +39,11 @@ def read_ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
 
 
 def _end(thread: threading.Thread) -> None:
-    _running.pop(thread).set()
-    thread.join()
+    abandoned = _running.pop(thread, None)
+    # at the end of the process all threads are ended before the readers that were left open
+    if abandoned is not None:
+        abandoned.set()
+        thread.join()
 
 
 @atexit.register

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 from tpnet_dist.keyed_draws import SampleKey, state_of, take_in, words_of
 
@@ -72,7 +73,8 @@ class EventDropout(Dropout):
 
     def add(self, residual_ANX: Tensor, values_ANX: Tensor) -> Tensor:
         """residual + what is kept of the values, in one pass."""
-        return torch.addcmul(residual_ANX, values_ANX, self._keep_mask(values_ANX))
+        sum_ANX: Tensor = _AddKept.apply(residual_ANX, values_ANX, self._keep_mask(values_ANX))  # type: ignore[no-untyped-call]
+        return sum_ANX
 
     def _keep_mask(self, values_ANX: Tensor) -> Tensor:
         """1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
@@ -86,6 +88,20 @@ class EventDropout(Dropout):
             decided_BAnX = decide(self._bytes.draw(A * n * X)).view(B, A, n, X)
             mask_ANX.view(A, B, n, X).copy_(decided_BAnX.transpose(0, 1))
         return mask_ANX
+
+
+class _AddKept(torch.autograd.Function):
+    """addcmul, whose own backward pass multiplies everything by 1 once more."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, residual: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        ctx.save_for_backward(mask)
+        return torch.addcmul(residual, values, mask)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        (mask,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        return gradient, gradient * mask, None
 
 
 class _Bytes(Protocol):

@@ -3,8 +3,10 @@
 Tensors are (M, N, K), tokens first. So mixing tokens is one matrix product and its norm a reduction over the
 first axis; nothing is ever turned round.
 
-Shape letters: M tokens of a sequence, N sequences, K channels, H hidden tokens.
+Shape letters: M tokens of a sequence, N sequences, K channels, H hidden tokens, P pieces of X values.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +16,9 @@ from torch.autograd.function import FunctionCtx
 from tpnet_dist.model.dropout import Dropout
 from tpnet_dist.model.feed_forward import feed_forward
 from tpnet_dist.model.linear import AlignedLinear
+
+PIECES = 200
+"""Into which long rows are cut, if the number of sequences allows it."""
 
 
 class TokenMixing(nn.Module):
@@ -91,8 +96,40 @@ class Mixer(nn.Module):
 
 
 def _along_tokens(x_MNK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
-    out = torch.addmm(bias_H[:, None], weight_HM, x_MNK.flatten(1))
-    return out.view(len(weight_HM), *x_MNK.shape[1:])
+    out_HNK: Tensor = _AlongTokens.apply(x_MNK, weight_HM, bias_H)  # type: ignore[no-untyped-call]
+    return out_HNK
+
+
+class _AlongTokens(torch.autograd.Function):
+    """A linear layer along the first axis."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x_MNK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
+        ctx.save_for_backward(x_MNK, weight_HM)
+        out = torch.addmm(bias_H[:, None], weight_HM, x_MNK.flatten(1))
+        return out.view(len(weight_HM), *x_MNK.shape[1:])
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient_HNK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x_MNK, weight_HM = ctx.saved_tensors  # type: ignore[attr-defined]
+        gradient_HT = gradient_HNK.flatten(1)
+        to_x_MNK = torch.mm(weight_HM.t(), gradient_HT).view(x_MNK.shape)
+        # the fewer rows come first
+        if len(gradient_HNK) < len(x_MNK):
+            to_weight_HM = _products_of_rows(gradient_HNK, x_MNK)
+        else:
+            to_weight_HM = _products_of_rows(x_MNK, gradient_HNK).t()
+        return to_x_MNK, to_weight_HM, gradient_HT.sum(1)
+
+
+def _products_of_rows(one_MNK: Tensor, other_HNK: Tensor) -> Tensor:
+    """(M, H). In pieces, since one product of long and few rows takes the host three times as long."""
+    num_sequences, channels = one_MNK.shape[1:]
+    pieces = math.gcd(num_sequences, PIECES)
+    size = num_sequences // pieces * channels
+    one_PMX = one_MNK.reshape(len(one_MNK), pieces, size).transpose(0, 1)
+    other_PXH = other_HNK.reshape(len(other_HNK), pieces, size).permute(1, 2, 0)
+    return torch.bmm(one_PMX, other_PXH).sum(0)
 
 
 class _NormalTokens(torch.autograd.Function):

@@ -60,3 +60,12 @@ def test_pooling_before_the_last_linear_layer_changes_nothing() -> None:
     for layer in mixer.layers:
         in_full = layer.channels(layer.tokens(in_full, Dropout()), Dropout())
     torch.testing.assert_close(mixer(x, Dropout()), in_full.mean(0))
+
+
+@pytest.mark.parametrize("kind", [TokenMixing, ChannelMixing])
+def test_no_sequence_at_all_gives_gradients_of_zero(kind: type) -> None:
+    mixing = scrambled(kind(M, 3) if kind is TokenMixing else kind(K, 7))
+    x = torch.empty(M, 0, K, dtype=torch.float64, requires_grad=True)
+    out = mixing(x, EventDropout(KEYS[:0], 0.4))
+    assert out.shape == x.shape
+    assert all(not gradient.any() for gradient in torch.autograd.grad(out.sum(), [*mixing.parameters()]))

@@ -33,7 +33,7 @@ class RunModel:
         model = build_model(config, log).to(world.device)
         queries = QueryMaker(world.device, log.node_features)
         scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
-        optimizer = torch.optim.Adam(model.parameters(), lr=config.training.learning_rate)
+        optimizer = torch.optim.Adam(model.parameters(), lr=config.training.learning_rate, fused=True)
         step = TrainStep(scorer, optimizer, queries, world.num_ranks, seed)
         return cls(model, memory, padding_node_of(config, log), queries, step)
 

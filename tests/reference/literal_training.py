@@ -1,13 +1,14 @@
 """Training and scoring as the published code goes about it, step by step: for parity, and as the competitor.
 
 Nothing is reduced: neighbours are looked up node by node in Python, features that do not exist are tables of
-zeros, positive and negative links are scored apart, each with neighbours and rows of its own, and recording a
+zeros, positive and negative links are scored apart, rows are gathered for each pair anew, and recording a
 batch decays the whole table. Rows are read as last recorded; node N, whose rows nothing changes, stands in
 empty neighbour slots, at time 0.
 
 Shape letters: B events of a batch, J links, N nodes, E events of the log, M neighbours, L layers, D width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,29 @@ class LiteralNeighbors:
         return ids_JM, events_JM, times_JM
 
 
+@dataclass(frozen=True)
+class LinksById(LiteralLinks):
+    """Links whose neighbours' rows are looked up for each pair anew, as the released code does."""
+
+    ends_J2: Tensor
+    neighbors_J2M: Tensor
+    rows_of: Callable[[Tensor], Tensor]
+
+
+class TPNetById(LiteralTPNet):
+    """Gathers the rows of both nodes of every pair of a neighbour and an end."""
+
+    def _neighbor_features(self, links: LiteralLinks) -> list[Tensor]:
+        assert isinstance(links, LinksById)
+        neighbors_J2M = links.neighbors_J2M
+        ends = [links.ends_J2[:, end, None, None].expand_as(neighbors_J2M) for end in (0, 1)]
+        first_LD, second_LD = (
+            links.rows_of(neighbors_J2M.repeat(2, 1, 1, 1)),
+            links.rows_of(torch.stack(ends)),
+        )
+        return [*self.pair_features(first_LD, second_LD).unbind(0)]
+
+
 class LiteralTraining:
     """Model, memory and optimizer of the published code, for a log without features."""
 
@@ -86,7 +110,7 @@ class LiteralTraining:
         # config
         self.num_neighbors, self._decay, self._projection_ND = sizes.neighbors, decay, projection_ND
         # parts
-        self.model = LiteralTPNet(sizes, dropout=dropout)
+        self.model = TPNetById(sizes, dropout=dropout)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=learning_rate)
         self._node_features = torch.zeros(num_nodes + 1, sizes.node_width)
         # event -1, of empty slots, is the last row
@@ -135,13 +159,16 @@ class LiteralTraining:
         shape = (*ends_J2.shape, self.num_neighbors)
         found = neighbors.recent(ends_J2.reshape(-1), times_J2.reshape(-1), self.num_neighbors)
         ids, events, times = (torch.from_numpy(column.reshape(shape)) for column in found)
-        return LiteralLinks(
-            self._rows(torch.from_numpy(ends_J2)),
-            self._rows(ids),
-            events >= 0,
-            (torch.from_numpy(times_J2)[..., None] - times).float(),
-            self._node_features[ids],
-            self._edge_features[events],
+        return LinksById(
+            rows_J2LD=self._rows(torch.from_numpy(ends_J2)),
+            neighbor_rows_J2MLD=None,
+            neighbor_mask_J2M=events >= 0,
+            elapsed_J2M=(torch.from_numpy(times_J2)[..., None] - times).float(),
+            node_features_J2MF=self._node_features[ids],
+            edge_features_J2ME=self._edge_features[events],
+            ends_J2=torch.from_numpy(ends_J2),
+            neighbors_J2M=ids,
+            rows_of=self._rows,
         )
 
     def _rows(self, nodes: Tensor) -> Tensor:

@@ -72,6 +72,8 @@ class ModelConfig:
     profile: Literal["paper", "published"] = "paper"
     """Where text and released code differ: paper masks empty neighbour slots and reads rows at the time of
     the query, published does neither."""
+    weights: str = ""
+    """Start from the weights of this file: a best.pt of a run, or a checkpoint of the released code."""
     neighbors: int = 20
     """Recent interactions of each end, m."""
     sampling: Literal["recent", "uniform"] = "recent"

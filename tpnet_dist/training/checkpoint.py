@@ -15,6 +15,7 @@ import torch
 from tpnet_dist.config import TrainingConfig
 from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
+from tpnet_dist.model.published_names import load_published
 from tpnet_dist.ranks.world import World
 
 BEST_NAME = "best.pt"
@@ -119,6 +120,17 @@ def load_weights(model: TPNet, weights: dict[str, torch.Tensor], path: Path) -> 
                 "use the data folder, features and settings the checkpoint was made with"
             )
     model.load_state_dict(weights)
+
+
+def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
+    """Take the weights of a checkpoint of ours, or of one of the released code by its own names."""
+    if "model" in state:
+        load_weights(model, state["model"], path)
+        return
+    try:
+        load_published(model, state)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def read_state(path: Path) -> dict[str, Any]:

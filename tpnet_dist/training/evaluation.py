@@ -31,6 +31,7 @@ KIND_ORDER: tuple[NegativeKind, ...] = ("random", "historical", "inductive")
 class Pass:
     """Events that are scored one after another."""
 
+    name: PartName
     setting: Setting
     view: EventView
     plan: BatchPlan
@@ -82,10 +83,10 @@ class Evaluator:
             everything = Universe(EventView(log, 0, len(log)), training=split.train)
             in_one = self.config.evaluation.protocol == "stream"
             mask_N = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
-            self._passes[name] = [Pass("transductive", part, self._plan(part), everything, mask_N)]
+            self._passes[name] = [Pass(name, "transductive", part, self._plan(part), everything, mask_N)]
             if len(inductive) and not in_one:
                 own = Universe(inductive, training=split.train)
-                first = Pass("inductive", inductive, self._plan(inductive), own, mask_N)
+                first = Pass(name, "inductive", inductive, self._plan(inductive), own, mask_N)
                 self._passes[name].insert(0, first)
         return self._passes[name]
 
@@ -95,7 +96,12 @@ class Evaluator:
     def _score(self, each: Pass, kinds: Sequence[NegativeKind], memory_time: float) -> Scores:
         negatives = each.universe.negatives(kinds, EVALUATION_KEY)
         return self.scorer.score(
-            each.view, each.plan, negatives, memory_time=memory_time, links_per_event=1 + len(kinds)
+            each.view,
+            each.plan,
+            negatives,
+            memory_time=memory_time,
+            links_per_event=1 + len(kinds),
+            title=f"scoring {each.name}, {each.setting}",
         )
 
     def _rank(self, each: Pass, count: int, memory_time: float) -> Scores | None:
@@ -104,7 +110,12 @@ class Evaluator:
             return None
         competitors = each.universe.random(EVALUATION_KEY, count, avoid_true=True)
         scores = self.scorer.score(
-            each.view, each.plan, [competitors], memory_time=memory_time, links_per_event=1 + count
+            each.view,
+            each.plan,
+            [competitors],
+            memory_time=memory_time,
+            links_per_event=1 + count,
+            title=f"ranking {each.name}, {each.setting}, among {count:,}",
         )
         self._rewind()
         return scores

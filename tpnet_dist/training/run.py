@@ -44,7 +44,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     by_seed = {}
     for seed in config.training.all_seeds():
         parts = RunModel.build(config, data.log, world, seed)
-        evaluator = Evaluator(config, data, Scorer(config, data, parts))
+        evaluator = Evaluator(config, data, Scorer(config, data, parts, display))
         checkpoints = _checkpoints(run, seed, data)
         by_seed[seed] = {**evaluate_best(evaluator, checkpoints, display), **evaluator.scorer.speed.facts()}
     return {**combined(by_seed), **facts_of(world), **_baselines(evaluator)}

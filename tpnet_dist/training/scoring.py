@@ -19,6 +19,7 @@ from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.model import LinkQuery
 from tpnet_dist.ranks.gather import gather_varied
+from tpnet_dist.training.display import Display
 from tpnet_dist.training.link_planner import LinkPlanner, Negatives
 from tpnet_dist.training.link_queries import rows_ahead
 from tpnet_dist.training.run_data import RunData
@@ -55,6 +56,7 @@ class Scorer:
     config: Config
     data: RunData
     parts: RunModel
+    display: Display = field(default_factory=Display)
     speed: Speed = field(default_factory=Speed)
 
     def score(
@@ -65,6 +67,7 @@ class Scorer:
         *,
         memory_time: float,
         links_per_event: int,
+        title: str = "scoring",
     ) -> Scores:
         """(N, X). Records the events unless `evaluation.update` is off.
 
@@ -92,9 +95,11 @@ class Scorer:
         )
         self.parts.model.eval()
         scores = [torch.empty(0, links_per_event, device=world.device)]
-        with torch.inference_mode():
+        with torch.inference_mode(), self.display.stage(title, len(view)):
             for planned, rows in rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch):
                 scores.append(self._logits(self.parts.queries.queries(planned, rows)))
+                # slices are about equal, so this rank's tells of all
+                self.display.advance(len(planned) * world.num_ranks)
         everything = self._gather(torch.cat(scores), plan)
         self.speed.events += len(view)
         self.speed.links += everything.size

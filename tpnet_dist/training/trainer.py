@@ -44,7 +44,7 @@ class SeedTrainer:
         # parts
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
         self.parts = RunModel.build(config, data.log, data.world, seed)
-        self.scorer = Scorer(config, data, self.parts)
+        self.scorer = Scorer(config, data, self.parts, display)
         self.evaluator = Evaluator(config, data, self.scorer)
         self.universe = Universe(data.split.train, training=data.split.train)
         # progress
@@ -134,8 +134,7 @@ class SeedTrainer:
     def _validate(self, loss: float) -> None:
         """Figures of the epoch just trained, whether it is the best, and whether to go on."""
         progress, config = self.progress, self.config
-        with self.display.stage(f"{self._title()}, validation", len(self.data.split.val)):
-            figures = {"val": self.evaluator.evaluate("val", kinds=config.evaluation.negatives[:1])}
+        figures = {"val": self.evaluator.evaluate("val", kinds=config.evaluation.negatives[:1])}
         if config.evaluation.test_every_epoch:
             figures["test"] = self.evaluator.evaluate("test", kinds=config.evaluation.negatives[:1])
         ap = figures["val"]["transductive"][config.evaluation.negatives[0]]["ap"]

@@ -1,0 +1,115 @@
+"""Protocols on a small real log: which events are scored, from which memory, and that it is put back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.rank_pool import world_of_one
+from tests.training_runs import small_config, small_log
+from tpnet_dist.ranks.world import World
+from tpnet_dist.run_log import flat
+from tpnet_dist.training.edge_bank_figures import edge_bank_figures
+from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.figures import mean_and_deviation, tabulate
+from tpnet_dist.training.run_data import RunData
+from tpnet_dist.training.run_model import RunModel
+from tpnet_dist.training.scoring import Scorer
+
+KINDS = ("random", "historical", "inductive")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_log(tmp_path_factory.mktemp("evaluation") / "log", events=600)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with world_of_one() as world:
+        yield world
+
+
+def evaluator_of(folder: Path, world: World, **sections: dict[str, Any]) -> Evaluator:
+    """With the memory after training events, and weights as drawn."""
+    config = small_config(folder, **sections)
+    data = RunData.open(config, world)
+    parts = RunModel.build(config, data.log, world, seed=0)
+    if parts.memory is not None:
+        replay(parts.memory, data.log, data.split.train, data.train_plan)
+    return Evaluator(config, data, Scorer(config, data, parts))
+
+
+def rows_of(evaluator: Evaluator) -> torch.Tensor:
+    memory = evaluator.scorer.parts.memory
+    assert memory is not None
+    return memory.table.rows_NLD.clone()
+
+
+def test_the_memory_ends_as_if_the_part_had_only_been_recorded(folder: Path, world: World) -> None:
+    scored, recorded = (evaluator_of(folder, world) for _ in range(2))
+    scored.evaluate("val", kinds=KINDS, mrr_negatives=3)
+    memory, data = recorded.scorer.parts.memory, recorded.data
+    assert memory is not None
+    replay(memory, data.log, data.split.val, scored.passes("val")[-1].plan)
+    assert torch.equal(rows_of(scored), rows_of(recorded))
+
+
+def test_a_frozen_memory_stays_as_it_was(folder: Path, world: World) -> None:
+    evaluator = evaluator_of(folder, world, evaluation={"update": False})
+    before = rows_of(evaluator)
+    evaluator.evaluate("val", kinds=("random",))
+    assert torch.equal(rows_of(evaluator), before)
+
+
+def test_evaluating_twice_from_the_same_memory_gives_the_same(folder: Path, world: World) -> None:
+    evaluator = evaluator_of(folder, world, evaluation={"update": False})
+    figures = [evaluator.evaluate("test", kinds=KINDS, mrr_negatives=3) for _ in range(2)]
+    assert figures[0] == figures[1]
+
+
+def test_transductive_figures_do_not_depend_on_the_protocol(folder: Path, world: World) -> None:
+    dyglib, stream = (
+        evaluator_of(folder, world, evaluation={"protocol": protocol}).evaluate("val", kinds=KINDS)
+        for protocol in ("dyglib", "stream")
+    )
+    assert dyglib["transductive"] == stream["transductive"]
+    assert dyglib["inductive"] != stream["inductive"]
+
+
+def test_without_unseen_nodes_there_are_no_inductive_figures(folder: Path, world: World) -> None:
+    evaluator = evaluator_of(folder, world)
+    evaluator.data.split.unseen_nodes[:] = False
+    assert set(evaluator.evaluate("val", kinds=("random",))) == {"transductive"}
+
+
+def test_a_model_without_memory_is_evaluated_too(folder: Path, world: World) -> None:
+    figures = evaluator_of(folder, world, memory={"enabled": False}).evaluate("val", kinds=KINDS)
+    assert set(figures) == {"transductive", "inductive"}
+
+
+def test_edge_bank_has_figures_for_the_same_settings(folder: Path, world: World) -> None:
+    for protocol in ("dyglib", "stream"):
+        evaluator = evaluator_of(folder, world, evaluation={"protocol": protocol})
+        ours = evaluator.evaluate("test", kinds=KINDS)
+        for figures in edge_bank_figures(evaluator, "test", KINDS).values():
+            assert flat(figures).keys() == flat(ours).keys()
+
+
+def test_columns_go_to_their_kinds() -> None:
+    scores = np.array([[2.0, 1.0, 3.0], [2.0, 1.0, 3.0]], dtype=np.float32)
+    found = tabulate(("random", "historical"), scores, np.array([0, 2]), ranked_NX=scores)
+    assert found["random"]["auc"] == 1.0
+    assert found["historical"]["auc"] == 0.0
+    assert found["random"]["mrr"] == 0.5
+    assert "mrr" not in found["historical"]
+
+
+def test_mean_and_deviation_go_number_by_number() -> None:
+    mean, deviation = mean_and_deviation([{"a": {"ap": 0.5}, "n": 1}, {"a": {"ap": 0.7}, "n": 3}])
+    assert mean == {"a": {"ap": pytest.approx(0.6)}, "n": 2.0}
+    assert deviation == {"a": {"ap": pytest.approx(0.2 / 2**0.5)}, "n": pytest.approx(2**0.5)}

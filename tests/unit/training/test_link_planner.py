@@ -1,0 +1,130 @@
+"""What a rank plans for its slice: the ranks' slices make up the batch, pieces make up the slice."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.event_logs import random_log
+from tests.given_negatives import GivenNegatives
+from tpnet_dist.events.batch_plan import plan_by_events, plan_by_timestamps
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.memory.neighbor_build import build_neighbor_index
+from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
+from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.training.link_planner import LinkPlanner
+from tpnet_dist.training.links import PlannedLinks
+from tpnet_dist.training.run_data import chunks_of
+
+EVENTS, NODES, NEIGHBORS = 90, 12, 3
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> EventLog:
+    return random_log(tmp_path_factory.mktemp("planner"), EVENTS, NODES)
+
+
+def planner_of(log: EventLog, rank: int = 0, num_ranks: int = 1) -> LinkPlanner:
+    index = build_neighbor_index(lambda: chunks_of(EventView(log, 0, len(log))), 0, NODES)
+    return LinkPlanner(
+        log=log,
+        rank=rank,
+        num_ranks=num_ranks,
+        neighbors=ShardedNeighbors(index, NODES, LocalExchange()),
+        num_neighbors=NEIGHBORS,
+        sampling="recent",
+        sample_key=SampleKey(0, 0),
+        negatives=[GivenNegatives(np.arange(EVENTS, dtype=np.int32) % NODES)],
+    )
+
+
+def requests_of(
+    planner: LinkPlanner, batch_size: int = 20, **options: object
+) -> list[MemoryRequest[PlannedLinks]]:
+    view = EventView(planner.log, 0, EVENTS)
+    return list(planner.requests(view, plan_by_events(EVENTS, batch_size), **options))  # type: ignore[arg-type]
+
+
+def ends_of(requests: list[MemoryRequest[PlannedLinks]]) -> torch.Tensor:
+    return torch.cat([request.note.blocks[0].ends_BS for request in requests])
+
+
+def test_ends_are_the_events_and_their_negatives(log: EventLog) -> None:
+    events = log.read(0, EVENTS)
+    wanted = np.stack([events.src, events.dst, np.arange(EVENTS) % NODES], axis=1)
+    assert torch.equal(ends_of(requests_of(planner_of(log))), torch.from_numpy(wanted).long())
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 25])
+def test_slices_of_all_ranks_make_up_each_batch(log: EventLog, num_ranks: int) -> None:
+    whole = requests_of(planner_of(log))
+    parts = [requests_of(planner_of(log, rank, num_ranks)) for rank in range(num_ranks)]
+    for number, request in enumerate(whole):
+        of_ranks = [part[number] for part in parts]
+        assert torch.equal(ends_of(of_ranks), ends_of([request]))
+        events = torch.cat([part.note.events_B for part in of_ranks])
+        assert torch.equal(events, request.note.events_B)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 3])
+def test_pieces_make_up_the_slice_and_only_the_last_records(log: EventLog, num_ranks: int) -> None:
+    counts = set()
+    for rank in range(num_ranks):
+        planner = planner_of(log, rank, num_ranks)
+        pieces = requests_of(planner, events_per_piece=3)
+        assert torch.equal(ends_of(pieces), ends_of(requests_of(planner)))
+        assert sum(request.record for request in pieces) == len(requests_of(planner))
+        assert all(len(request.note) <= 3 for request in pieces)
+        counts.add(len(pieces))
+    assert len(counts) == 1  # every rank enters every collective
+
+
+def test_neighbours_are_those_strictly_before_the_event(log: EventLog) -> None:
+    events = log.read(0, EVENTS)
+    for request in requests_of(planner_of(log)):
+        block = request.note.blocks[0]
+        for row, event in enumerate(request.note.events_B.tolist()):
+            for end, node in enumerate(block.ends_BS[row].tolist()):
+                assert found_neighbors(block, row, end) == literal_neighbors(events, node, event)
+
+
+def found_neighbors(block: object, row: int, end: int) -> list[tuple[int, float]]:
+    mask = block.mask_BSM[row, end]
+    ids, elapsed = block.neighbors_BSM[row, end][mask], block.elapsed_BSM[row, end][mask]
+    return list(zip(ids.tolist(), elapsed.tolist(), strict=True))
+
+
+def literal_neighbors(events: object, node: int, event: int) -> list[tuple[int, float]]:
+    met = []
+    for src, dst, time in zip(events.src, events.dst, events.time, strict=True):
+        if time < events.time[event]:
+            since = float(events.time[event] - time)
+            met += [(int(dst), since)] * int(src == node) + [(int(src), since)] * int(dst == node)
+    return met[-NEIGHBORS:]
+
+
+def test_equal_times_in_several_batches_are_recorded_together(tmp_path: Path) -> None:
+    log = random_log(tmp_path, EVENTS, NODES)
+    times = log.read(0, EVENTS).time
+    view, plan = EventView(log, 0, EVENTS), plan_by_timestamps([times], 1)
+    requests = list(planner_of(log).requests(view, plan))
+    recorded = [sum(map(len, request.group)) if request.group else request.record * 1 for request in requests]
+    assert sum(recorded) == EVENTS
+    groups = [len(request.group) for request in requests if request.group]
+    _, sizes = np.unique(times, return_counts=True)
+    assert groups == [size for size in sizes.tolist() if size > 1]
+
+
+def test_rows_are_read_at_the_last_recorded_time_with_a_padding_node(log: EventLog) -> None:
+    planner = replace(planner_of(log), padding_node=NODES)
+    before = 0.0
+    for request in requests_of(planner):
+        assert (request.note.read_time_B == before).all()
+        before = float(request.events.time_B[-1])
+        block = request.note.blocks[0]
+        assert (block.neighbors_BSM[~block.mask_BSM] == NODES).all()

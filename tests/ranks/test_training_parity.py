@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.event_logs import write_log
 from tests.rank_pool import RankPools
 from tests.training_runs import small_config, small_log
 from tpnet_dist.config import Config
@@ -43,7 +44,7 @@ def train_on(world: World, config: Config, run: Path) -> dict[str, Any]:
 
 VARIANTS = {
     "events": {},
-    "timestamps": {"data": {"batching": "timestamps"}, "training": {"batch_size": 3}},
+    "timestamps": {"data": {"batching": "timestamps"}, "training": {"epochs": 1}},
     "published profile": {"model": {"profile": "published"}},
     "two batches a step": {"training": {"batches_per_step": 2}},
     "uniform neighbours, historical negatives": {
@@ -65,13 +66,30 @@ VARIANTS = {
 def test_one_two_and_four_ranks_train_the_same(
     rank_pools: RankPools, folder: Path, tmp_path: Path, variant: str
 ) -> None:
-    config = small_config(folder, **VARIANTS[variant])
-    if variant == "timestamps":
-        config = small_config(folder, data={"batching": "timestamps"}, training={"epochs": 1})
+    require_parity(rank_pools, small_config(folder, **VARIANTS[variant]), tmp_path)
+
+
+def test_groups_of_equal_times_larger_than_a_batch_train_the_same(
+    rank_pools: RankPools, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 30, (2, 500))
+    write_log(tmp_path / "log", src, dst, np.sort(rng.integers(0, 30, 500)))
+    sections = {"data": {"batching": "timestamps"}, "training": {"batch_size": 10, "epochs": 1}}
+    config = small_config(tmp_path / "log", **sections, evaluation={"batch_size": 10})
+    require_parity(rank_pools, config, tmp_path, settings=("transductive",))
+
+
+def require_parity(
+    rank_pools: RankPools,
+    config: Config,
+    tmp_path: Path,
+    settings: tuple[str, ...] = ("transductive", "inductive"),
+) -> None:
     outcomes = {ranks: rank_pools[ranks].run(train_on, config, tmp_path / str(ranks)) for ranks in (1, 2, 4)}
     [alone] = outcomes[1]
     losses = alone.pop("losses")
-    assert "inductive" in alone["test"]
+    assert set(settings) <= set(alone["test"])
     for ranks in (2, 4):
         np.testing.assert_allclose(outcomes[ranks][0].pop("losses"), losses, rtol=TOLERANCE)
         for figures in outcomes[ranks]:

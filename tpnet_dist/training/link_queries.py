@@ -105,7 +105,7 @@ def _with_rows(query: LinkQuery, rows: FetchedRows, read_time_B: Tensor) -> Link
             **vars(query),
             "rows_ULD": rows.stored.rows_ULD,
             "products_ULL": rows.stored.products_ULL,
-            "end_factors_BSL": end_factors.view(*ends_BS.shape, -1),
-            "neighbor_factors_BSML": neighbor_factors.view(*neighbors_BSM.shape, -1),
+            "end_factors_BSL": end_factors.view(*ends_BS.shape, end_factors.shape[1]),
+            "neighbor_factors_BSML": neighbor_factors.view(*neighbors_BSM.shape, neighbor_factors.shape[1]),
         }
     )

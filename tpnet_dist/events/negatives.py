@@ -62,21 +62,21 @@ class RandomDestinations:
 
 
 class SeenEdges:
-    """`historical` and, given the training edges, `inductive` negatives: both ends of an edge seen earlier.
+    """`historical` and, given the known edges, `inductive` negatives: both ends of an edge seen earlier.
 
     Candidates of a batch: distinct edges of the universe first seen before the batch's first event, absent
-    from the batch; `inductive` ones are absent from training too. Edges stand in order of first appearance,
+    from the batch; `inductive` ones are absent from the known too. Edges stand in order of first appearance,
     so the candidates are a prefix without the batch's own places: drawing one is drawing a number and
     stepping over those places. Nothing is rejected and no set of pairs is made; it holds 32 bytes per edge.
     """
 
-    def __init__(self, universe: EdgeHistory, *, training: EdgeHistory | None = None) -> None:
+    def __init__(self, universe: EdgeHistory, *, known: EdgeHistory | None = None) -> None:
         if not len(universe.keys_E):
             raise ValueError("no edge to draw from; give a universe of at least one event")
         key_C, first_C = universe.keys_E, universe.first_positions_E
-        if training is not None:
-            assert training.num_nodes == universe.num_nodes, "training and universe of different logs"
-            is_new = places_in(training.keys_E, key_C) < 0
+        if known is not None:
+            assert known.num_nodes == universe.num_nodes, "known edges and universe of different logs"
+            is_new = places_in(known.keys_E, key_C) < 0
             key_C, first_C = key_C[is_new], first_C[is_new]
         order_C = np.argsort(first_C)
         self._num_nodes = universe.num_nodes

@@ -45,15 +45,19 @@ class SeenNegatives:
 
 
 class Universe:
-    """Events that negatives are drawn from; what it takes to draw is made on first use, once."""
+    """Events that negatives are drawn from; what it takes to draw is made on first use, once.
 
-    def __init__(self, *views: EventView, training: EventView) -> None:
-        self._views, self._training = views, training
+    `inductive` negatives are edges first seen after the `known` events. DyGLib takes for known what happened
+    up to the end of training, events of new nodes included, though training does not see those.
+    """
+
+    def __init__(self, events: EventView, *, known: EventView | None = None) -> None:
+        self._events, self._known = events, known
         self._destinations: RandomDestinations | None = None
         self._edges: dict[NegativeKind, SeenEdges] = {}
 
     def random(self, key: SampleKey, count: int = 1, *, avoid_true: bool = False) -> RandomNegatives:
-        self._destinations = self._destinations or RandomDestinations.of(*self._views)
+        self._destinations = self._destinations or RandomDestinations.of(self._events)
         return RandomNegatives(self._destinations, key, count, avoid_true)
 
     def negatives(self, kinds: Sequence[NegativeKind], key: SampleKey) -> list[Negatives]:
@@ -64,6 +68,8 @@ class Universe:
 
     def _seen(self, kind: NegativeKind) -> SeenEdges:
         if kind not in self._edges:
-            training = EdgeHistory.of(self._training) if kind == "inductive" else None
-            self._edges[kind] = SeenEdges(EdgeHistory.of(*self._views), training=training)
+            known = self._known if kind == "inductive" else None
+            self._edges[kind] = SeenEdges(
+                EdgeHistory.of(self._events), known=None if known is None else EdgeHistory.of(known)
+            )
         return self._edges[kind]

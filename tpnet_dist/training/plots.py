@@ -15,6 +15,7 @@ def plot_run(run: Path) -> Path:
     # takes a second to import, and a run does without until its end
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -28,6 +29,8 @@ def plot_run(run: Path) -> Path:
     loss_axes.set(xlabel="epoch", ylabel="loss", title="training loss")
     ap_axes.set(xlabel="epoch", ylabel="average precision", title="AP, mean over batches")
     ap_axes.legend(fontsize="small")
+    for axes in (loss_axes, ap_axes):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     path = run / PLOT_NAME
     figure.savefig(path, dpi=120)
     return path

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -21,7 +20,7 @@ _HEADINGS = {
     "mrr": "MRR",
     "hits@10": "Hits\n@10",
 }
-_BANKS = {"edgebank_unlimited": "EdgeBank\nAP", "edgebank_window": "windowed\nAP"}
+_BANKS = {"edgebank_unlimited": "Edge\nBank", "edgebank_window": "its\nwindow"}
 
 
 def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
@@ -55,7 +54,10 @@ def print_results(results: Mapping[str, Any], console: Console) -> None:
     shown = {metric for _, _, metrics in settings_and_kinds(figures) for metric in metrics}
     columns = [name for name in _HEADINGS if name in shown]
     table = Table(
-        title="Test events, by what they are told apart from", title_justify="left", box=SIMPLE_HEAD
+        title="Test events, by what they are told apart from",
+        title_justify="left",
+        box=None,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("events", no_wrap=True)
     table.add_column("negatives", no_wrap=True)
@@ -67,6 +69,10 @@ def print_results(results: Mapping[str, Any], console: Console) -> None:
         beside = [results["baselines"][name]["test"][setting][kind].get("ap") for name in banks]
         table.add_row(setting, kind, *cells, *map(_cell, beside))
     console.print(table)
+    if banks:
+        console.print(
+            "EdgeBank: its AP with all edges seen so far, and with those of the latest time window."
+        )
     if "inductive" not in figures:
         console.print("No inductive figures: no test event has a node unseen in training.")
 

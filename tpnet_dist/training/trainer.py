@@ -46,7 +46,7 @@ class SeedTrainer:
         self.parts = RunModel.build(config, data.log, data.world, seed)
         self.scorer = Scorer(config, data, self.parts, display)
         self.evaluator = Evaluator(config, data, self.scorer)
-        self.universe = Universe(data.split.train, training=data.split.train)
+        self.universe = Universe(data.split.train)
         # progress
         self.progress = checkpoints.load_newest(self.parts.model, self.parts.step.optimizer) or Progress()
 

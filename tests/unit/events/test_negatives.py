@@ -89,11 +89,11 @@ def drawn_edges(seen, edges, positions, start=0, stop=None):
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-def literal_negatives(universe, training, batch, positions):
+def literal_negatives(universe, known, batch, positions):
     """`universe`: (position, edge) of all events; candidates as a list, pairs attempt by attempt."""
     candidates = []
     for position, edge in universe:
-        if position < positions[0] and edge not in candidates and edge not in batch and edge not in training:
+        if position < positions[0] and edge not in candidates and edge not in batch and edge not in known:
             candidates.append(edge)
     missing = len(batch) - len(candidates)
     if missing <= 0:
@@ -117,18 +117,18 @@ def literal_negatives(universe, training, batch, positions):
 @given(
     edges=streams,
     left_out=st.integers(2, 7),
-    training=st.none() | st.sets(pairs, max_size=8),
+    known=st.none() | st.sets(pairs, max_size=8),
     bounds=st.tuples(st.integers(0, 60), st.integers(1, 12)),
 )
-def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, training, bounds):
+def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, known, bounds):
     universe = [(p, edge) for p, edge in enumerate(edges) if p % left_out != 1]
     start = min(bounds[0], len(edges) - 1)
     batch, positions = edges[start : start + bounds[1]], range(start, min(start + bounds[1], len(edges)))
     seen = SeenEdges(
         history_of(*zip(*universe, strict=True)),
-        training=None if training is None else history_of(range(len(training)), sorted(training)),
+        known=None if known is None else history_of(range(len(known)), sorted(known)),
     )
-    expected = literal_negatives(universe, training or set(), batch, positions)
+    expected = literal_negatives(universe, known or set(), batch, positions)
     assert drawn_edges(seen, batch, positions) == expected
 
 
@@ -163,9 +163,9 @@ def test_pairs_are_kept_when_every_pair_is_an_edge_of_the_batch():
     assert drawn_edges(seen, [(2, 3), (2, 3)], [0, 1]) == [(2, 3), (2, 3)]
 
 
-def test_no_candidate_is_left_when_training_holds_every_edge():
+def test_no_candidate_is_left_when_every_edge_is_known():
     edges = [(src, dst) for src in range(4) for dst in range(4)]
     history = history_of(range(16), edges)
-    seen = SeenEdges(history, training=history)
+    seen = SeenEdges(history, known=history)
     drawn = drawn_edges(seen, edges[10:], range(10, 16))
     assert len(drawn) == 6 and not set(drawn) & set(edges[10:])

@@ -98,7 +98,7 @@ class Trainer(Contestant):
         self._memory.reset(0)
         replay(self._memory, self.data.log, self.data.split.train, self.data.train_plan)
         val, everything = self.data.split.val, EventView(self.data.log, 0, len(self.data.log))
-        planner = self._planner(self.data.all_neighbors, Universe(everything, training=self.data.split.train))
+        planner = self._planner(self.data.all_neighbors, Universe(everything))
         plan = plan_of(val, self.config, self.config.evaluation.batch_size)
         self.to_score = planner.requests(val, plan, memory_time=self.data.memory_time("val"))
         self.parts.model.eval()
@@ -117,7 +117,7 @@ class Trainer(Contestant):
         train, plan = self.data.split.train, self.data.train_plan
         first = len(plan) // 2
         replay(self._memory, self.data.log, train, plan, num_batches=first)
-        planner = self._planner(self.data.train_neighbors, Universe(train, training=train))
+        planner = self._planner(self.data.train_neighbors, Universe(train))
         memory_time = self.data.time_before(train, int(plan.borders[first]))
         return planner.requests(train, plan, from_batch=first, memory_time=memory_time)
 

@@ -83,7 +83,7 @@ def rank_links_on_rank(
     )
     trainer.parts.memory.reset(0)
     replay(trainer.parts.memory, log, before, plan_by_events(len(before), size))
-    universe = Universe(EventView(log, 0, len(log)), training=trainer.data.split.train)
+    universe = Universe(EventView(log, 0, len(log)))
     scorer = Scorer(config, trainer.data, trainer.parts)
     resident = _resident_bytes()
     scorer.score(

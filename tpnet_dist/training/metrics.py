@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from tpnet_dist.errors import InputError
+
 Scores = npt.NDArray[np.floating]
 HITS_AT = (1, 3, 10)
 
@@ -74,8 +76,8 @@ def ranking(positive_N: Scores, negative_NK: Scores) -> dict[str, float]:
 
 def _require_numbers(positive: Scores, negative: Scores) -> None:
     for kind, scores in (("events", positive), ("negatives", negative)):
-        if num_nan := int(np.isnan(scores).sum()):
-            raise ValueError(
-                f"scores hold NaN: {num_nan:,} of {scores.size:,} for {kind}; the model has diverged, "
-                "lower the learning rate"
+        if num_bad := int((~np.isfinite(scores)).sum()):
+            raise InputError(
+                f"{num_bad:,} of {scores.size:,} scores of {kind} are NaN or infinite, but must be finite: the "
+                "model has diverged; lower training.learning_rate or set model.scale true"
             )

@@ -66,7 +66,8 @@ def print_results(results: Mapping[str, Any], console: Console) -> None:
     for setting, kind, metrics in settings_and_kinds(figures):
         spread = deviations.get(setting, {}).get(kind, {})
         cells = [_cell(metrics.get(name), spread.get(name)) for name in columns]
-        beside = [results["baselines"][name]["test"][setting][kind].get("ap") for name in banks]
+        # of random destinations that only compete for ranks EdgeBank has no figures
+        beside = [results["baselines"][name]["test"][setting].get(kind, {}).get("ap") for name in banks]
         table.add_row(setting, kind, *cells, *map(_cell, beside))
     console.print(table)
     if banks:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tpnet_dist.errors import InputError
 from tpnet_dist.training.metrics import LinkScores, ranking
 
 
@@ -54,13 +55,13 @@ def test_nothing_scored_gives_no_figures():
     assert ranking(np.empty(0), np.empty((0, 5))) == {}
 
 
-def test_nan_is_refused_with_its_number():
-    good, bad = np.ones(3), np.array([1.0, np.nan, np.nan])
-    with pytest.raises(ValueError, match="scores hold NaN: 2 of 3 for events"):
+def test_scores_that_are_no_numbers_are_refused_with_their_count():
+    good, bad = np.ones(3), np.array([1.0, np.nan, np.inf])
+    with pytest.raises(InputError, match="2 of 3 scores of events are NaN or infinite"):
         LinkScores(bad, good)
-    with pytest.raises(ValueError, match="scores hold NaN: 2 of 3 for negatives"):
+    with pytest.raises(InputError, match="2 of 3 scores of negatives are NaN or infinite"):
         LinkScores(good, bad)
-    with pytest.raises(ValueError, match="scores hold NaN: 1 of 3"):
+    with pytest.raises(InputError, match="1 of 3 scores"):
         ranking(np.array([1.0]), np.array([[0.0, np.nan, 2.0]]))
 
 

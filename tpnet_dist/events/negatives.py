@@ -86,9 +86,19 @@ class SeenEdges:
         self._sources_D, self._destinations_D = np.unique(src_E), np.unique(dst_E)
 
     def draw(
-        self, key: SampleKey, src_B: NodeIds, dst_B: NodeIds, event_B: Positions, start: int, stop: int
+        self,
+        key: SampleKey,
+        src_B: NodeIds,
+        dst_B: NodeIds,
+        event_B: Positions,
+        start: int,
+        stop: int,
+        *,
+        before: int | None = None,
     ) -> tuple[NodeIds, NodeIds]:
         """Sources and destinations of the negatives of places start … stop-1 of the whole batch given.
+
+        `before`: the event before which edges count as seen, if it is not the batch's first.
 
         With at least B candidates each event draws one of its own, so they may repeat. With only c < B, the
         first B - c places get random pairs and the others the c candidates, each once.
@@ -97,7 +107,7 @@ class SeenEdges:
         if start == stop:
             return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
         batch_keys = np.unique(edge_keys(src_B, dst_B, self._num_nodes))
-        num_seen = int(np.searchsorted(self._first_positions_C, event_B[0]))
+        num_seen = int(np.searchsorted(self._first_positions_C, event_B[0] if before is None else before))
         excluded_X = self._places_before(num_seen, batch_keys)
         num_candidates = num_seen - len(excluded_X)
         num_random = max(0, len(event_B) - num_candidates)

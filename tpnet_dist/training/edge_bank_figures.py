@@ -14,11 +14,12 @@ from tpnet_dist.events.edge_history import NodeIds
 from tpnet_dist.events.view import EventView
 from tpnet_dist.training.evaluation import KIND_ORDER, Evaluator, Pass
 from tpnet_dist.training.figures import Figures, Scores
+from tpnet_dist.training.negative_sources import first_unseen
 from tpnet_dist.training.run_data import PartName
 from tpnet_dist.training.scoring import EVALUATION_KEY
 
 Memory = Callable[[NodeIds, NodeIds, int], Scores]
-"""Scores of edges, given the number of the batch's first event."""
+"""Scores of edges, given the event of the log before which it may look back."""
 
 
 def edge_bank_figures(
@@ -48,5 +49,6 @@ def _scores(memory: Memory, each: Pass, kinds: Sequence[NegativeKind]) -> Scores
         for source in sources:
             drawn = source.draw(batch, slice(None))
             links.append((src_B if drawn.src_B is None else drawn.src_B, drawn.dst_BC[:, 0]))
-        of_batches.append(np.stack([memory(*ends, int(batch.index[0])) for ends in links], axis=1))
+        before = first_unseen(batch, each.universe.before_moment)
+        of_batches.append(np.stack([memory(*ends, before) for ends in links], axis=1))
     return np.concatenate(of_batches)

@@ -80,12 +80,14 @@ class Evaluator:
         if name not in self._passes:
             part, split, log = self.data.part(name), self.data.split, self.data.log
             inductive = split.inductive(part)
-            everything = Universe(EventView(log, 0, len(log)), known=EventView(log, 0, split.val.start))
+            everything = self.data.universe(
+                EventView(log, 0, len(log)), known=EventView(log, 0, split.val.start)
+            )
             in_one = self.config.evaluation.protocol == "stream"
             mask_N = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
             self._passes[name] = [Pass(name, "transductive", part, self._plan(part), everything, mask_N)]
             if len(inductive) and not in_one:
-                own = Universe(inductive)
+                own = self.data.universe(inductive)
                 first = Pass(name, "inductive", inductive, self._plan(inductive), own, mask_N)
                 self._passes[name].insert(0, first)
         return self._passes[name]

@@ -36,12 +36,30 @@ class SeenNegatives:
 
     edges: SeenEdges
     key: SampleKey
+    before_moment: bool = False
 
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
         start, stop, _ = here.indices(len(batch))
         columns = batch.columns
-        src_B, dst_B = self.edges.draw(self.key, columns.src, columns.dst, batch.index, start, stop)
+        src_B, dst_B = self.edges.draw(
+            self.key,
+            columns.src,
+            columns.dst,
+            batch.index,
+            start,
+            stop,
+            before=first_unseen(batch, self.before_moment),
+        )
         return NegativeEnds(src_B, dst_B[:, None])
+
+
+def first_unseen(batch: SelectedEvents, before_moment: bool) -> int:
+    """The event of the log before which a batch may look back.
+
+    In `events` batching its first. In `timestamps` batching the first of the same time, since a batch may be
+    a piece of a larger group, of whose other pieces nothing must be known.
+    """
+    return int((batch.moment if before_moment else batch.index)[0])
 
 
 class Universe:
@@ -49,10 +67,11 @@ class Universe:
 
     `inductive` negatives are edges first seen after the `known` events. DyGLib takes for known what happened
     up to the end of training, events of new nodes included, though training does not see those.
+    `before_moment`: edges seen earlier must be of an earlier time, not merely of an earlier batch.
     """
 
-    def __init__(self, events: EventView, *, known: EventView | None = None) -> None:
-        self._events, self._known = events, known
+    def __init__(self, events: EventView, *, known: EventView | None = None, before_moment: bool = False) -> None:
+        self._events, self._known, self.before_moment = events, known, before_moment
         self._destinations: RandomDestinations | None = None
         self._edges: dict[NegativeKind, SeenEdges] = {}
 
@@ -63,7 +82,8 @@ class Universe:
     def negatives(self, kinds: Sequence[NegativeKind], key: SampleKey) -> list[Negatives]:
         """In the order of `kinds`, of which `random` must be the first if it is among them."""
         return [
-            self.random(key) if kind == "random" else SeenNegatives(self._seen(kind), key) for kind in kinds
+            self.random(key) if kind == "random" else SeenNegatives(self._seen(kind), key, self.before_moment)
+            for kind in kinds
         ]
 
     def _seen(self, kind: NegativeKind) -> SeenEdges:

@@ -13,6 +13,7 @@ from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.negative_sources import Universe
 
 PartName = Literal["val", "test"]
 
@@ -54,6 +55,11 @@ class RunData:
 
     def part(self, name: PartName) -> EventView:
         return self.split.val if name == "val" else self.split.test
+
+    def universe(self, events: EventView, *, known: EventView | None = None) -> Universe:
+        """Negatives from these events; edges seen earlier are seen as `data.batching` has it."""
+        before_moment = self.config.data.batching == "timestamps"
+        return Universe(events, known=known, before_moment=before_moment)
 
     def time_before(self, view: EventView, position: int | None = None) -> float:
         """Of the last event before a position of the view, or before its end; 0 if there is none."""

@@ -19,7 +19,6 @@ from tpnet_dist.training.figures import Figures
 from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.link_queries import Rows, rows_ahead
 from tpnet_dist.training.links import PlannedLinks
-from tpnet_dist.training.negative_sources import Universe
 from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.scoring import Scorer
@@ -46,7 +45,7 @@ class SeedTrainer:
         self.parts = RunModel.build(config, data.log, data.world, seed)
         self.scorer = Scorer(config, data, self.parts, display)
         self.evaluator = Evaluator(config, data, self.scorer)
-        self.universe = Universe(data.split.train)
+        self.universe = data.universe(data.split.train)
         # progress
         self.progress = checkpoints.load_newest(self.parts.model, self.parts.step.optimizer) or Progress()
 

@@ -2,39 +2,67 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 METRICS_NAME, RESULTS_NAME, TENSORBOARD_NAME = "metrics.jsonl", "results.json", "tensorboard"
 
 
 class RunLog:
-    """One JSON object per line, each with `kind`, and the same numbers as TensorBoard scalars."""
+    """One JSON object per line, each with `kind`, and the same numbers as TensorBoard scalars, by seed."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started = time.time()
+        self._lines = (folder / METRICS_NAME).open("a")
+        self._scalars: SummaryWriter | None = None
+
+    def start_seed(self, seed: int, after_step: int) -> None:
+        """Write for this seed from here on; what an interrupted run wrote of its later steps goes away.
+
+        A killed process may have left half a line, and steps that are to be repeated.
+        """
         # takes a second to import, and only the rank that writes needs it
         from torch.utils.tensorboard import SummaryWriter
 
-        self._lines = (folder / METRICS_NAME).open("a")
-        self._scalars = SummaryWriter(str(folder / TENSORBOARD_NAME))
-        self._started = time.time()
+        self.close()
+        _keep_lines(
+            self._folder / METRICS_NAME, lambda line: line["seed"] != seed or line["step"] <= after_step
+        )
+        self._lines = (self._folder / METRICS_NAME).open("a")
+        folder = self._folder / TENSORBOARD_NAME / f"seed-{seed}"
+        self._scalars = SummaryWriter(str(folder), purge_step=after_step + 1)
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """`step`: of the optimizer, over all epochs."""
         line = {"kind": kind, "step": step, "seconds": round(time.time() - self._started, 3), **values}
         print(json.dumps(line), file=self._lines)
         for name, value in flat(values).items():
-            if isinstance(value, float):
+            if self._scalars is not None and isinstance(value, float):
                 self._scalars.add_scalar(f"{kind}/{name}", value, step)
 
     def flush(self) -> None:
         self._lines.flush()
-        self._scalars.flush()
+        if self._scalars is not None:
+            self._scalars.flush()
 
     def close(self) -> None:
         self._lines.close()
-        self._scalars.close()
+        if self._scalars is not None:
+            self._scalars.close()
+
+
+def _keep_lines(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
+    """Only whole lines, and of these the ones to keep; the file changes at once or not at all."""
+    aside = path.with_name(f".{path.name}.part")
+    with path.open() as old, aside.open("w") as new:
+        # a line without an end was being written when the process was killed
+        new.writelines(line for line in old if line.endswith("\n") and keep(json.loads(line)))
+    aside.replace(path)
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.command_line import ROOT
-from tests.end_to_end.test_training import train
+from tests.end_to_end.test_training import lines_of, train
 from tests.training_runs import flags_of, small_config, small_log
 
 
@@ -34,3 +35,10 @@ def test_a_killed_run_goes_on_to_the_same_results(tmp_path: Path, every_steps: i
     again = train(folder, run, *words)
     for name in ("val", "test", "best_epoch", "epochs_run"):
         assert json.dumps(again[name]) == json.dumps(whole[name])
+    for kind in ("step", "eval"):
+        assert metrics_of(run, kind) == metrics_of(tmp_path / "whole", kind)
+
+
+def metrics_of(run: Path, kind: str) -> list[dict[str, Any]]:
+    """All but how long it took."""
+    return [{**line, "seconds": 0} for line in lines_of(run, kind)]

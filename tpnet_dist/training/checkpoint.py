@@ -29,20 +29,22 @@ class Progress:
     """The epoch under way, from 0."""
     steps_of_epoch: int = 0
     """Steps done in it."""
+    loss_sum: float = 0.0
+    """Of these steps."""
     step: int = 0
     """Steps done in all."""
     best_epoch: int = -1
     best_ap: float = -1.0
     """On validation."""
     seconds: float = 0.0
-    """Spent in training steps."""
+    """Spent in training steps, waiting for their losses included."""
     events: int = 0
     """Learned from in that time."""
     is_done: bool = False
 
-    def count_step(self, num_events: int, seconds: float) -> None:
+    def count_step(self, num_events: int) -> None:
         self.step, self.steps_of_epoch = self.step + 1, self.steps_of_epoch + 1
-        self.events, self.seconds = self.events + num_events, self.seconds + seconds
+        self.events += num_events
 
     def end_epoch(self, config: TrainingConfig) -> None:
         """Go on to the next, unless there is none or no hope."""
@@ -50,7 +52,7 @@ class Progress:
         has_stalled = self.epoch - self.best_epoch >= config.patience
         is_stopped = config.max_steps is not None and self.step >= config.max_steps
         self.is_done = is_last or has_stalled or is_stopped
-        self.epoch, self.steps_of_epoch = self.epoch + 1, 0
+        self.epoch, self.steps_of_epoch, self.loss_sum = self.epoch + 1, 0, 0.0
 
 
 class CheckpointFolder:

@@ -78,6 +78,6 @@ def _require_numbers(positive: Scores, negative: Scores) -> None:
     for kind, scores in (("events", positive), ("negatives", negative)):
         if num_bad := int((~np.isfinite(scores)).sum()):
             raise InputError(
-                f"{num_bad:,} of {scores.size:,} scores of {kind} are NaN or infinite, but must be finite: the "
-                "model has diverged; lower training.learning_rate or set model.scale true"
+                f"{num_bad:,} of {scores.size:,} scores of {kind} are NaN or infinite, but must be finite: "
+                "the model has diverged; lower training.learning_rate or set model.scale true"
             )

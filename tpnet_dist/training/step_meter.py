@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score
 from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.gather import gather_varied, sum_over_ranks
 from tpnet_dist.run_log import RunLog
+from tpnet_dist.training.checkpoint import Progress
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.train_step import StepOutcome
 
@@ -30,10 +31,10 @@ class StepMeter:
     """Every rank must add the same steps."""
 
     seed: int
+    progress: Progress
+    """Its sum of losses grows with the steps looked at."""
     log: RunLog | None
     display: Display
-    losses: list[float] = field(default_factory=list)
-    """Of all steps looked at."""
     _waiting: list[_Step] = field(default_factory=list)
 
     def add(self, outcome: StepOutcome, *, number: int, epoch: int, batches: range, num_events: int) -> None:
@@ -58,7 +59,8 @@ class StepMeter:
             if self.log is not None:
                 values = {"seed": self.seed, "epoch": step.epoch + 1, "loss": loss, "running_ap": ap}
                 self.log.write("step", step.number, values)
-        self.losses += losses
+            # one by one, so that a run that goes on adds up the same to the last bit
+            self.progress.loss_sum += loss
         note = f"loss {np.mean(losses):.4f}, AP {ap:.4f}"
         self.display.advance(sum(step.num_events for step in steps), note)
 

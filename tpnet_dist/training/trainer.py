@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from tpnet_dist.config import Config
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.run_log import RunLog
@@ -48,6 +46,9 @@ class SeedTrainer:
         self.universe = data.universe(data.split.train)
         # progress
         self.progress = checkpoints.load_newest(self.parts.model, self.parts.step.optimizer) or Progress()
+        self._saved_step = self.progress.step
+        if log is not None:
+            log.start_seed(seed, self.progress.step)
 
     def train(self) -> dict[str, Any]:
         """All epochs there are to do, then the results of the best."""
@@ -67,36 +68,43 @@ class SeedTrainer:
     def _train_epoch(self) -> float:
         """From wherever the epoch stands to its end; returns the mean loss."""
         config, progress, plan = self.config.training, self.progress, self.data.train_plan
-        meter = StepMeter(self.seed, self.log, self.display)
+        meter = StepMeter(self.seed, progress, self.log, self.display)
         last_step = self._last_step()
         with self.display.stage(self._title(), int(plan.borders[-1])):
             self.display.advance(plan.position(progress.steps_of_epoch, config.batches_per_step).event)
             rows = self._rows_ahead(last_step)
             for number in range(progress.steps_of_epoch, last_step):
-                batches = plan.step(number, config.batches_per_step)
-                num_events = int(plan.borders[batches.stop] - plan.borders[batches.start])
                 started = time.perf_counter()
-                outcome = self.parts.step(
-                    islice(rows, len(batches)),
-                    num_batches=len(batches),
-                    num_events=num_events,
-                    epoch=progress.epoch,
-                )
-                progress.count_step(num_events, time.perf_counter() - started)
-                meter.add(
-                    outcome,
-                    number=progress.step,
-                    epoch=progress.epoch,
-                    batches=batches,
-                    num_events=num_events,
-                )
-                if self._is_time_to_save(batches.stop) and number + 1 < last_step:
+                batches = self._learn(number, rows, meter)
+                is_last = number + 1 == last_step
+                saves = not is_last and self._is_time_to_save(batches.stop)
+                if is_last or saves:
                     meter.look()
+                # the meter included, which waits for what a GPU has only been told to do
+                progress.seconds += time.perf_counter() - started
+                if saves:
                     self._save()
             # nothing is left, but the thread that looks for more is to end before the memory is used again
             assert next(rows, None) is None
-        meter.look()
-        return float(np.mean(meter.losses)) if meter.losses else float("nan")
+        if last_step < plan.num_steps(config.batches_per_step):
+            # what was not learned from has happened all the same
+            self._bring_memory_to(len(plan))
+        return progress.loss_sum / progress.steps_of_epoch
+
+    def _learn(self, number: int, rows: Iterator[tuple[PlannedLinks, Rows]], meter: StepMeter) -> range:
+        """One step of the epoch; returns its batches."""
+        progress, plan = self.progress, self.data.train_plan
+        batches = plan.step(number, self.config.training.batches_per_step)
+        num_events = int(plan.borders[batches.stop] - plan.borders[batches.start])
+        outcome = self.parts.step(
+            islice(rows, len(batches)),
+            num_batches=len(batches),
+            num_events=num_events,
+            epoch=progress.epoch,
+        )
+        progress.count_step(num_events)
+        meter.add(outcome, number=progress.step, epoch=progress.epoch, batches=batches, num_events=num_events)
+        return batches
 
     def _rows_ahead(self, last_step: int) -> Iterator[tuple[PlannedLinks, Rows]]:
         """Planned links and rows of the epoch's batches from where it stands to the end of `last_step`."""
@@ -154,12 +162,16 @@ class SeedTrainer:
 
     def _is_time_to_save(self, next_batch: int) -> bool:
         every, plan = self.config.checkpoint.every_steps, self.data.train_plan
+        is_due = every and self.progress.step // every > self._saved_step // every
         # within a group of equal times the memory lags behind; wait for its end
-        is_between = plan.recorded[next_batch] == plan.borders[next_batch]
-        return bool(every and self.progress.step % every == 0 and is_between)
+        return bool(is_due and plan.recorded[next_batch] == plan.borders[next_batch])
 
     def _save(self) -> None:
+        if self.log is not None:
+            # what a checkpoint is beyond is not written again
+            self.log.flush()
         self.checkpoints.save(self.parts.model, self.parts.step.optimizer, self.progress)
+        self._saved_step = self.progress.step
 
     def _title(self) -> str:
         return f"seed {self.seed}, epoch {self.progress.epoch + 1} of {self.config.training.epochs}"
@@ -169,7 +181,6 @@ class SeedTrainer:
         if self.log is not None:
             values = {"seed": self.seed, "epoch": progress.epoch + 1, "train_loss": loss, **figures}
             self.log.write("eval", progress.step, values)
-            self.log.flush()
         kind = self.config.evaluation.negatives[0]
         aps = ", ".join(
             f"{name} {setting} AP {by_kind[kind]['ap']:.4f}"

@@ -45,7 +45,7 @@ def errors_for_people(
         if debug:
             raise
         if not quiet:
-            print(f"{program}: error: {_sentence(error)}", file=sys.stderr, flush=True)
+            print(f"{program}: error: {sentence_of(error)}", file=sys.stderr, flush=True)
         if at_once:
             os._exit(BAD_INPUT)
         sys.exit(BAD_INPUT)
@@ -72,7 +72,8 @@ def _raise_stopped(number: int, frame: FrameType | None) -> None:
     raise _Stopped(signal.Signals(number))
 
 
-def _sentence(error: InputError | OSError) -> str:
+def sentence_of(error: InputError | OSError) -> str:
+    """On one line, with a remedy also for what the operating system refused."""
     sentence = " ".join(str(error).split())  # libraries' messages may have several lines
     if isinstance(error, OSError) and error.strerror and error.errno:
         where = f"{error.filename}: " if error.filename else ""

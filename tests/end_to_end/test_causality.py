@@ -31,7 +31,7 @@ from tests.rank_pool import world_of_one
 from tpnet_dist.config import Config, DataConfig, EvaluationConfig, MemoryConfig, ModelConfig
 from tpnet_dist.events.view import EventView
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.run_data import RunData, plan_of
 from tpnet_dist.training.run_model import RunModel
@@ -220,7 +220,7 @@ def figures_of(log: Log, config: Config, world: World) -> dict[str, Any]:
     data, parts = parts_of(config, world)
     assert parts.memory is not None
     replay(parts.memory, data.log, data.split.train, data.train_plan)
-    evaluator = Evaluator(config, data, Scorer(config, data, parts))
+    evaluator = Evaluator(Scorer(config, data, parts), Passes(config, data))
     kinds = ("random", "historical", "inductive")
     figures: dict[str, Any] = evaluator.evaluate("val", kinds=kinds, mrr_negatives=3)
     return figures

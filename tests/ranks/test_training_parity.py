@@ -15,6 +15,7 @@ from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import METRICS_NAME, RunLog, flat
 from tpnet_dist.training.checkpoint import CheckpointFolder
 from tpnet_dist.training.display import Display
+from tpnet_dist.training.evaluation import Passes
 from tpnet_dist.training.run import open_data
 from tpnet_dist.training.trainer import SeedTrainer
 
@@ -33,7 +34,15 @@ def train_on(world: World, config: Config, run: Path) -> dict[str, Any]:
     run.mkdir(exist_ok=True)
     log = RunLog(run) if world.rank == 0 else None
     checkpoints = CheckpointFolder(run, keep=1, log_id=data.log.manifest.log_id, world=world)
-    trainer = SeedTrainer(config, data, 0, checkpoints=checkpoints, log=log, display=Display())
+    trainer = SeedTrainer(
+        config,
+        data,
+        0,
+        passes=Passes(config, data),
+        checkpoints=checkpoints,
+        log=log,
+        display=Display(),
+    )
     results = trainer.train()
     if log is not None:
         log.close()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.rank_pool import RankFailure, RankPools
+from tpnet_dist.errors import InputError
 from tpnet_dist.events.batch_plan import slice_of
 from tpnet_dist.memory.plan import EventRun
 from tpnet_dist.memory.touched import Touched
@@ -26,6 +27,23 @@ def test_a_rank_with_another_setting_is_named(rank_pools: RankPools) -> None:
     sentence = "rank 2 has memory.width = 120 where rank 0 has 110; start all ranks with the same"
     with pytest.raises(RankFailure, match=sentence):
         rank_pools[4].run(agree, 2)
+
+
+def open_folder(world: World, missing_on: int | None) -> str:
+    def act() -> str:
+        if world.rank == missing_on:
+            raise InputError("data/mine: holds no manifest")
+        return f"opened by {world.rank}"
+
+    try:
+        return world.on_every_rank(act)
+    except InputError as error:
+        return str(error)
+
+
+def test_what_one_rank_refuses_all_refuse_naming_it(rank_pools: RankPools) -> None:
+    assert rank_pools[2].run(open_folder, None) == ["opened by 0", "opened by 1"]
+    assert rank_pools[2].run(open_folder, 1) == ["rank 1: data/mine: holds no manifest"] * 2
 
 
 def test_a_plain_process_is_a_world_of_one(monkeypatch: pytest.MonkeyPatch) -> None:

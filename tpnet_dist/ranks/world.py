@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, sentence_of
 from tpnet_dist.ranks.exchange import RankExchange
 
 Answer = TypeVar("Answer")
@@ -48,6 +48,26 @@ class World:
             raise outcome[1]
         answer: Answer = outcome[0]
         return answer
+
+    def on_every_rank(self, act: Callable[[], Answer]) -> Answer:
+        """What `act` gives on this rank; what one rank refuses, every rank refuses.
+
+        For what may fail on one host alone, which otherwise would end without a word, or leave the others
+        waiting. `act` itself must not wait for other ranks.
+        """
+        answer: Any = None
+        refusal: InputError | OSError | None = None
+        try:
+            answer = act()
+        except (InputError, OSError) as error:
+            refusal = error
+        refusals: list[InputError | OSError | None] = [None] * self.num_ranks
+        dist.all_gather_object(refusals, refusal)
+        for rank, first in enumerate(refusals):
+            if first is not None:
+                raise InputError(f"rank {rank}: {sentence_of(first)}") if rank else first
+        given: Answer = answer
+        return given
 
     def require_agreement(self, facts: Mapping[str, Any]) -> None:
         """Refuse to start where ranks see different data or settings, naming the rank and the key."""

@@ -14,7 +14,8 @@ def evaluate_best(
     evaluator: Evaluator, checkpoints: CheckpointFolder, display: Display
 ) -> dict[str, Figures]:
     """By part. The memory is no state of a checkpoint: training events are recorded anew."""
-    config, data, parts = evaluator.config.evaluation, evaluator.data, evaluator.scorer.parts
+    scorer = evaluator.scorer
+    config, data, parts = scorer.config.evaluation, scorer.data, scorer.parts
     epoch = checkpoints.load_best(parts.model)
     if parts.memory is not None:
         parts.memory.reset(epoch)

@@ -124,6 +124,12 @@ def load_weights(model: TPNet, weights: dict[str, torch.Tensor], path: Path) -> 
     model.load_state_dict(weights)
 
 
+def start_from_file(model: TPNet, file: str, world: World) -> None:
+    """Take the weights of `model.weights`, if it names a file; the first rank reads it for all."""
+    if file:
+        start_from(model, world.on_first_rank(lambda: read_state(Path(file))), Path(file))
+
+
 def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
     """Take the weights of a checkpoint of ours, or of one of the released code by its own names."""
     if "model" in state:
@@ -137,11 +143,13 @@ def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
 
 def read_state(path: Path) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such checkpoint; train first") from error
     except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError) as error:
         raise InputError(f"{path}: not a readable checkpoint; delete it or train anew") from error
+    if not isinstance(state, dict):
+        raise InputError(f"{path}: holds a {type(state).__name__}, no state of a model; give a checkpoint")
     return state
 
 

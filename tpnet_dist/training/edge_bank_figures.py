@@ -12,7 +12,7 @@ from tpnet_dist.config import NegativeKind
 from tpnet_dist.events.edge_bank import EdgeBank
 from tpnet_dist.events.edge_history import NodeIds
 from tpnet_dist.events.view import EventView
-from tpnet_dist.training.evaluation import KIND_ORDER, Evaluator, Pass
+from tpnet_dist.training.evaluation import KIND_ORDER, Pass, Passes
 from tpnet_dist.training.figures import Figures, Scores
 from tpnet_dist.training.negative_sources import first_unseen
 from tpnet_dist.training.run_data import PartName
@@ -22,12 +22,10 @@ Memory = Callable[[NodeIds, NodeIds, int], Scores]
 """Scores of edges, given the event of the log before which it may look back."""
 
 
-def edge_bank_figures(
-    evaluator: Evaluator, name: PartName, kinds: Sequence[NegativeKind]
-) -> dict[str, Figures]:
+def edge_bank_figures(passes: Passes, name: PartName, kinds: Sequence[NegativeKind]) -> dict[str, Figures]:
     """By memory: all edges seen, or those of the latest time, as long as the test part's share of events."""
     kinds = [kind for kind in KIND_ORDER if kind in kinds]
-    log, share = evaluator.data.log, evaluator.config.data.test_share
+    log, share = passes.data.log, passes.config.data.test_share
     bank = EdgeBank.of(EventView(log, 0, len(log)))
     memories: dict[str, Memory] = {
         "edgebank_unlimited": bank.unlimited,
@@ -35,7 +33,7 @@ def edge_bank_figures(
     }
     figures: dict[str, Figures] = {name: {} for name in memories}
     for memory_name, memory in memories.items():
-        for each in evaluator.passes(name):
+        for each in passes.over(name):
             figures[memory_name] |= each.figures(kinds, _scores(memory, each, kinds))
     return figures
 

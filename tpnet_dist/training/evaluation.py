@@ -50,20 +50,46 @@ class Pass:
         return figures
 
 
-@dataclass
-class Evaluator:
-    """Evaluates with one seed's model."""
+@dataclass(frozen=True)
+class Passes:
+    """Over each part; the same for all seeds, so what negatives are drawn from is made once."""
 
     config: Config
     data: RunData
+    _made: dict[PartName, list[Pass]] = field(default_factory=dict)
+
+    def over(self, name: PartName) -> list[Pass]:
+        """The last is over all events."""
+        if name not in self._made:
+            part, split, log = self.data.part(name), self.data.split, self.data.log
+            inductive = split.inductive(part)
+            until_training_ends = EventView(log, 0, split.val.start)
+            everything = self.data.universe(EventView(log, 0, len(log)), known=until_training_ends)
+            in_one = self.config.evaluation.protocol == "stream"
+            mask_N = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
+            self._made[name] = [Pass(name, "transductive", part, self._plan(part), everything, mask_N)]
+            if len(inductive) and not in_one:
+                own = self.data.universe(inductive)
+                first = Pass(name, "inductive", inductive, self._plan(inductive), own, mask_N)
+                self._made[name].insert(0, first)
+        return self._made[name]
+
+    def _plan(self, view: EventView) -> BatchPlan:
+        return plan_of(view, self.config, self.config.evaluation.batch_size)
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Evaluates with one seed's model."""
+
     scorer: Scorer
-    _passes: dict[PartName, list[Pass]] = field(default_factory=dict)
+    passes: Passes
 
     def evaluate(self, name: PartName, *, kinds: Sequence[NegativeKind], mrr_negatives: int = 0) -> Figures:
         """The memory stands at the start of the part, and ends at its end."""
-        memory_time = self.data.memory_time(name)
+        memory_time = self.passes.data.memory_time(name)
         kinds = [kind for kind in KIND_ORDER if kind in kinds]
-        *before, last = self.passes(name)
+        *before, last = self.passes.over(name)
         figures = Figures()
         with self._memory_marked():
             for each in before:
@@ -74,26 +100,6 @@ class Evaluator:
             ranked = self._rank(last, mrr_negatives, memory_time)
         scores = self._score(last, kinds, memory_time)
         return figures | last.figures(kinds, scores, ranked)
-
-    def passes(self, name: PartName) -> list[Pass]:
-        """The last is over all events."""
-        if name not in self._passes:
-            part, split, log = self.data.part(name), self.data.split, self.data.log
-            inductive = split.inductive(part)
-            everything = self.data.universe(
-                EventView(log, 0, len(log)), known=EventView(log, 0, split.val.start)
-            )
-            in_one = self.config.evaluation.protocol == "stream"
-            mask_N = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
-            self._passes[name] = [Pass(name, "transductive", part, self._plan(part), everything, mask_N)]
-            if len(inductive) and not in_one:
-                own = self.data.universe(inductive)
-                first = Pass(name, "inductive", inductive, self._plan(inductive), own, mask_N)
-                self._passes[name].insert(0, first)
-        return self._passes[name]
-
-    def _plan(self, view: EventView) -> BatchPlan:
-        return plan_of(view, self.config, self.config.evaluation.batch_size)
 
     def _score(self, each: Pass, kinds: Sequence[NegativeKind], memory_time: float) -> Scores:
         negatives = each.universe.negatives(kinds, EVALUATION_KEY)

@@ -1,6 +1,7 @@
 """What a run will take, before it takes it: `--check`, and the refusal of what does not fit."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +14,7 @@ from tpnet_dist.events.split import Split
 from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
 from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.checkpoint import read_state, start_from
 from tpnet_dist.training.run_data import plan_of, split_of
 from tpnet_dist.training.run_model import build_model, memory_nodes, memory_width
 
@@ -42,6 +44,14 @@ class Forecast:
     @classmethod
     def of(cls, config: Config, world: World) -> "Forecast":
         """Reads the log's times once or twice, nothing else; refuses what a run would refuse."""
+        forecast = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+        if config.model.weights:
+            path = Path(config.model.weights)
+            world.on_first_rank(lambda: start_from(build_model(config, forecast.log), read_state(path), path))
+        return forecast
+
+    @classmethod
+    def _on_this_rank(cls, config: Config, world: World) -> "Forecast":
         log = EventLog(config.data.folder)
         split = split_of(log, config.data)
         nodes, width = memory_nodes(config, log), memory_width(config.memory, log)

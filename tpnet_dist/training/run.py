@@ -13,7 +13,7 @@ from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder
 from tpnet_dist.training.display import display_for
 from tpnet_dist.training.edge_bank_figures import edge_bank_figures
-from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.forecast import Forecast
 from tpnet_dist.training.plots import plot_run
 from tpnet_dist.training.results import combined, facts_of, print_results
@@ -41,13 +41,16 @@ def train(config: Config, run_dir: Path, world: World) -> dict[str, Any]:
 def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     """The figures of every seed's best weights, by the settings given; the run stays as it is."""
     data, display = open_data(config, world), display_for(world.rank)
-    by_seed = {}
-    for seed in config.training.all_seeds():
-        parts = RunModel.build(config, data.log, world, seed)
-        evaluator = Evaluator(config, data, Scorer(config, data, parts, display))
-        checkpoints = _checkpoints(run, seed, data)
-        by_seed[seed] = {**evaluate_best(evaluator, checkpoints, display), **evaluator.scorer.speed.facts()}
-    return {**combined(by_seed), **facts_of(world), **_baselines(evaluator)}
+    passes = Passes(config, data)
+
+    def evaluate_seed(seed: int) -> dict[str, Any]:
+        scorer = Scorer(config, data, RunModel.build(config, data.log, world, seed), display)
+        figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data), display)
+        return {**figures, **scorer.speed.facts()}
+
+    # one seed's model and memory at a time
+    by_seed = {seed: evaluate_seed(seed) for seed in config.training.all_seeds()}
+    return {**combined(by_seed), **facts_of(world), **_baselines(passes)}
 
 
 def open_data(config: Config, world: World) -> RunData:
@@ -61,12 +64,15 @@ def _train_seeds(config: Config, run: RunFolder, world: World) -> dict[str, Any]
     data, display = open_data(config, world), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
     log = RunLog(run.path) if world.rank == 0 else None
+    passes = Passes(config, data)
     by_seed = {}
     for seed in config.training.all_seeds():
         checkpoints = _checkpoints(run, seed, data)
-        trainer = SeedTrainer(config, data, seed, checkpoints=checkpoints, log=log, display=display)
-        by_seed[seed] = trainer.train()
-    results = {**combined(by_seed), **facts_of(world), **_baselines(trainer.evaluator)}
+        # not kept: the next seed needs its room
+        by_seed[seed] = SeedTrainer(
+            config, data, seed, passes=passes, checkpoints=checkpoints, log=log, display=display
+        ).train()
+    results = {**combined(by_seed), **facts_of(world), **_baselines(passes)}
     if log is not None:
         log.close()
         run.write_results(results)
@@ -79,11 +85,11 @@ def _checkpoints(run: RunFolder, seed: int, data: RunData) -> CheckpointFolder:
     return run.checkpoints(seed, keep=keep, log_id=log_id, world=data.world)
 
 
-def _baselines(evaluator: Evaluator) -> dict[str, Any]:
-    config = evaluator.config.evaluation
+def _baselines(passes: Passes) -> dict[str, Any]:
+    config = passes.config.evaluation
     if config.baseline == "none":
         return {}
-    by_part = {name: edge_bank_figures(evaluator, name, config.negatives) for name in PARTS}
+    by_part = {name: edge_bank_figures(passes, name, config.negatives) for name in PARTS}
     banks = {bank: {name: by_part[name][bank] for name in PARTS} for bank in by_part["test"]}
     return {"baselines": banks}
 

@@ -12,6 +12,7 @@ from tpnet_dist.events.view import EventView
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.exchange import RankExchange
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.negative_sources import Universe
 
@@ -34,9 +35,13 @@ class RunData:
 
     @classmethod
     def open(cls, config: Config, world: World) -> "RunData":
+        exchange = world.new_exchange()
+        return world.on_every_rank(lambda: cls._on_this_rank(config, world, exchange))
+
+    @classmethod
+    def _on_this_rank(cls, config: Config, world: World, exchange: RankExchange) -> "RunData":
         log = EventLog(config.data.folder)
         split = split_of(log, config.data)
-        exchange = world.new_exchange()
         blocks = Blocks(log.num_nodes, world.num_ranks)
 
         def neighbors_in(view: EventView) -> ShardedNeighbors:

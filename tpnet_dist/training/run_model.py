@@ -1,7 +1,6 @@
 """What learns in a run: memory, model, optimizer and the step that joins them, for one seed."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -13,7 +12,6 @@ from tpnet_dist.memory.walks import Walk
 from tpnet_dist.model import TPNet
 from tpnet_dist.ranks.exchange import Exchange
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.checkpoint import read_state, start_from
 from tpnet_dist.training.link_queries import QueryMaker
 from tpnet_dist.training.train_step import LinkScorer, TrainStep
 
@@ -33,9 +31,6 @@ class RunModel:
         memory = build_memory(config, log, world.new_exchange(), world.device, seed)
         torch.manual_seed(seed)
         model = build_model(config, log).to(world.device)
-        if config.model.weights:
-            path = Path(config.model.weights)
-            start_from(model, world.on_first_rank(lambda: read_state(path)), path)
         queries = QueryMaker(world.device, log.node_features)
         scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
         optimizer = torch.optim.Adam(model.parameters(), lr=config.training.learning_rate, fused=True)

@@ -9,9 +9,9 @@ from tpnet_dist.config import Config
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.run_log import RunLog
 from tpnet_dist.training.best_epoch import evaluate_best
-from tpnet_dist.training.checkpoint import CheckpointFolder, Progress
+from tpnet_dist.training.checkpoint import CheckpointFolder, Progress, start_from_file
 from tpnet_dist.training.display import Display
-from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.figures import Figures
 from tpnet_dist.training.link_planner import LinkPlanner
@@ -32,6 +32,7 @@ class SeedTrainer:
         data: RunData,
         seed: int,
         *,
+        passes: Passes,
         checkpoints: CheckpointFolder,
         log: RunLog | None,
         display: Display,
@@ -42,13 +43,21 @@ class SeedTrainer:
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
         self.parts = RunModel.build(config, data.log, data.world, seed)
         self.scorer = Scorer(config, data, self.parts, display)
-        self.evaluator = Evaluator(config, data, self.scorer)
+        self.evaluator = Evaluator(self.scorer, passes)
         self.universe = data.universe(data.split.train)
         # progress
-        self.progress = checkpoints.load_newest(self.parts.model, self.parts.step.optimizer) or Progress()
+        self.progress = self._progress_so_far()
         self._saved_step = self.progress.step
         if log is not None:
             log.start_seed(seed, self.progress.step)
+
+    def _progress_so_far(self) -> Progress:
+        """That of the newest checkpoint, whose state is taken on; without one, the very beginning."""
+        parts, checkpoints = self.parts, self.checkpoints
+        progress = checkpoints.load_newest(parts.model, parts.step.optimizer)
+        if progress is None:
+            start_from_file(parts.model, self.config.model.weights, self.data.world)
+        return progress or Progress()
 
     def train(self) -> dict[str, Any]:
         """All epochs there are to do, then the results of the best."""

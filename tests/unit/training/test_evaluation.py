@@ -13,7 +13,7 @@ from tests.training_runs import small_config, small_log
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import flat
 from tpnet_dist.training.edge_bank_figures import edge_bank_figures
-from tpnet_dist.training.evaluation import Evaluator
+from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.figures import mean_and_deviation, tabulate
 from tpnet_dist.training.run_data import RunData
@@ -41,7 +41,7 @@ def evaluator_of(folder: Path, world: World, **sections: dict[str, Any]) -> Eval
     parts = RunModel.build(config, data.log, world, seed=0)
     if parts.memory is not None:
         replay(parts.memory, data.log, data.split.train, data.train_plan)
-    return Evaluator(config, data, Scorer(config, data, parts))
+    return Evaluator(Scorer(config, data, parts), Passes(config, data))
 
 
 def rows_of(evaluator: Evaluator) -> torch.Tensor:
@@ -53,9 +53,9 @@ def rows_of(evaluator: Evaluator) -> torch.Tensor:
 def test_the_memory_ends_as_if_the_part_had_only_been_recorded(folder: Path, world: World) -> None:
     scored, recorded = (evaluator_of(folder, world) for _ in range(2))
     scored.evaluate("val", kinds=KINDS, mrr_negatives=3)
-    memory, data = recorded.scorer.parts.memory, recorded.data
+    memory, data = recorded.scorer.parts.memory, recorded.scorer.data
     assert memory is not None
-    replay(memory, data.log, data.split.val, scored.passes("val")[-1].plan)
+    replay(memory, data.log, data.split.val, scored.passes.over("val")[-1].plan)
     assert torch.equal(rows_of(scored), rows_of(recorded))
 
 
@@ -83,7 +83,7 @@ def test_transductive_figures_do_not_depend_on_the_protocol(folder: Path, world:
 
 def test_without_unseen_nodes_there_are_no_inductive_figures(folder: Path, world: World) -> None:
     evaluator = evaluator_of(folder, world)
-    evaluator.data.split.unseen_nodes[:] = False
+    evaluator.scorer.data.split.unseen_nodes[:] = False
     assert set(evaluator.evaluate("val", kinds=("random",))) == {"transductive"}
 
 
@@ -96,7 +96,7 @@ def test_edge_bank_has_figures_for_the_same_settings(folder: Path, world: World)
     for protocol in ("dyglib", "stream"):
         evaluator = evaluator_of(folder, world, evaluation={"protocol": protocol})
         ours = evaluator.evaluate("test", kinds=KINDS)
-        for figures in edge_bank_figures(evaluator, "test", KINDS).values():
+        for figures in edge_bank_figures(evaluator.passes, "test", KINDS).values():
             assert flat(figures).keys() == flat(ours).keys()
 
 

@@ -9,6 +9,12 @@ from tpnet_dist.errors import InputError
 Batching = Literal["events", "timestamps"]
 NegativeKind = Literal["random", "historical", "inductive"]
 
+MAX_HOPS, MAX_LAYERS = 16, 100
+MAX_SIZE = 2**16
+"""Of tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
+MAX_COMPETITORS = 100_000
+"""Of an event in ranking, whose neighbours a rank holds all at once."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -59,7 +65,7 @@ class MemoryConfig:
     """In what rows travel between ranks."""
 
     def __post_init__(self) -> None:
-        _require(self.hops >= 1, "memory.hops", self.hops, "at least 1")
+        _require(1 <= self.hops <= MAX_HOPS, "memory.hops", self.hops, f"within 1…{MAX_HOPS}")
         _require(0 <= self.decay < math.inf, "memory.decay", self.decay, "a finite number of at least 0")
         _require(self.width is None or self.width >= 1, "memory.width", self.width, "at least 1")
         _require(self.prefetch >= 0, "memory.prefetch", self.prefetch, "at least 0")
@@ -90,10 +96,11 @@ class ModelConfig:
     """MLP-Mixer layers."""
 
     def __post_init__(self) -> None:
-        _require(self.neighbors >= 2, "model.neighbors", self.neighbors, "at least 2")
+        _require(2 <= self.neighbors <= MAX_SIZE, "model.neighbors", self.neighbors, f"within 2…{MAX_SIZE:,}")
         _require(0 <= self.dropout <= 0.9, "model.dropout", self.dropout, "within 0…0.9")
-        for name in ("time_width", "channels", "mixer_layers"):
-            _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
+        for name, most in (("time_width", MAX_SIZE), ("channels", MAX_SIZE), ("mixer_layers", MAX_LAYERS)):
+            value = getattr(self, name)
+            _require(1 <= value <= most, f"model.{name}", value, f"within 1…{most:,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +177,12 @@ class EvaluationConfig:
             self.negatives,
             "distinct kinds",
         )
-        _require(self.mrr_negatives >= 0, "evaluation.mrr_negatives", self.mrr_negatives, "at least 0")
+        _require(
+            0 <= self.mrr_negatives <= MAX_COMPETITORS,
+            "evaluation.mrr_negatives",
+            self.mrr_negatives,
+            f"within 0…{MAX_COMPETITORS:,}",
+        )
         _require(self.batch_size >= 1, "evaluation.batch_size", self.batch_size, "at least 1")
 
 

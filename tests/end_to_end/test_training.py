@@ -70,6 +70,7 @@ def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str,
     run, results = finished
     assert (results["ranks"], results["epochs_run"]) == (2, 2)
     assert results["best_epoch"] in (1, 2)
+    assert (results["batching"], results["protocol"]) == ("events", "dyglib")
     assert results["peak_memory_bytes"] > 0
     assert set(results["events_per_second"]) == {"train", "score"}
     for part in ("val", "test"):
@@ -176,6 +177,8 @@ def refusal_after_training(*words: object) -> str:
     [
         (("--memory.decay", -1), "memory.decay is -1"),
         (("--memory.width", 10**9), "memory.width 1000000000: rows"),
+        (("--model.channels", 60_000), "and the model 8"),
+        (("--model.weights", "nowhere.pt"), "nowhere.pt: there is no such checkpoint"),
         (("--preset", "nowhere"), "unknown preset nowhere"),
         (("--training.batchsize", 3), "did you mean --training.batch_size"),
         (("--data.val-share", 0.0001), "each needs one"),

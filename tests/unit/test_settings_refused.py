@@ -28,6 +28,11 @@ WORDS = {
     "--memory.decay slow": "memory.decay is 'slow', but must be a number; change it",
     "--memory.decay -1e-6": "memory.decay is -1e-06, but must be a finite number of at least 0; change it",
     "--memory.decay nan": "memory.decay is nan, but must be a finite number of at least 0; change it",
+    "--memory.hops 1000": "memory.hops is 1000, but must be within 1…16; change it",
+    "--model.channels 1e9": "model.channels is 1000000000, but must be within 1…65,536; change it",
+    "--model.mixer-layers 1e6": "model.mixer_layers is 1000000, but must be within 1…100; change it",
+    "--evaluation.mrr-negatives 1e9": "evaluation.mrr_negatives is 1000000000, but must be within 0…100,000; "
+    "change it",
     "--memory.walk far": "memory.walk is 'far', but must be one of decay, count, transition; change it",
     "--model.scale maybe": "model.scale is 'maybe', but must be True or False; change it",
     "--evaluation.negatives random none": "evaluation.negatives holds 'none', but must hold any of random, "
@@ -80,7 +85,7 @@ def test_bad_files_are_refused_by_name(content: str, tmp_path: Path) -> None:
 def test_a_value_its_section_refuses_is_refused_from_a_file_too(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[memory]\nhops = 0\n")
-    assert refusal("--config", str(path)) == "memory.hops is 0, but must be at least 1; change it"
+    assert refusal("--config", str(path)) == "memory.hops is 0, but must be within 1…16; change it"
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:

@@ -58,10 +58,22 @@ class LinkQuery:
         for start in range(0, len(self), events):
             yield self[start : start + events]
 
+    def split_targets(self, targets: int) -> Iterator["LinkQuery"]:
+        """The same events with at most `targets` of their destinations at a time, in order."""
+        num_ends = self.ends_BS.shape[1]
+        if num_ends - 1 <= targets:
+            yield self
+            return
+        for start in range(1, num_ends, targets):
+            ends = [0, *range(start, min(start + targets, num_ends))]
+            cut = {name: value[:, ends] for name, value in vars(self).items() if _is_per(name, value, "BS")}
+            yield replace(self, **cut)
+
     def __getitem__(self, events: slice) -> "LinkQuery":
-        cut = {name: value[events] for name, value in vars(self).items() if _is_per_event(name, value)}
+        cut = {name: value[events] for name, value in vars(self).items() if _is_per(name, value, "B")}
         return replace(self, **cut)
 
 
-def _is_per_event(name: str, value: Tensor | None) -> bool:
-    return value is not None and name.rpartition("_")[2].startswith("B")
+def _is_per(name: str, value: Tensor | None, letters: str) -> bool:
+    """Whether the value's first axes are these."""
+    return value is not None and name.rpartition("_")[2].startswith(letters)

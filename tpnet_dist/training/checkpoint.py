@@ -132,11 +132,16 @@ def start_from_file(model: TPNet, file: str, world: World) -> None:
 
 def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
     """Take the weights of a checkpoint of ours, or of one of the released code by its own names."""
+    weights = state.get("model", state)
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and isinstance(weight, torch.Tensor) for name, weight in weights.items()
+    ):
+        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of TPNet")
     if "model" in state:
-        load_weights(model, state["model"], path)
+        load_weights(model, weights, path)
         return
     try:
-        load_published(model, state)
+        load_published(model, weights)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
 

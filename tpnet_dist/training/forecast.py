@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -56,7 +57,8 @@ class Forecast:
         split = split_of(log, config.data)
         nodes, width = memory_nodes(config, log), memory_width(config.memory, log)
         entries = 2 * (len(log) + len(split.train))
-        weights = sum(weight.numel() for weight in build_model(config, log).parameters())
+        with torch.device("meta"):  # counted, not made: they may be too many
+            weights = sum(weight.numel() for weight in build_model(config, log).parameters())
         rows = -(-nodes // world.num_ranks) * (config.memory.hops + 1) * width * _FLOAT_BYTES
         forecast = cls(
             config=config,
@@ -75,12 +77,15 @@ class Forecast:
 
     def require_room(self, free: int, world: World) -> None:
         # ranks of a host share its memory; a GPU is a rank's own
-        sharers = 1 if world.device.type == "cuda" else world.ranks_per_node
-        if self.row_bytes * sharers > free:
+        has_gpu = world.device.type == "cuda"
+        sharers = 1 if has_gpu else world.ranks_per_node
+        rows, weights = self.row_bytes * sharers, self.weight_bytes * sharers
+        if rows + weights > free:
             raise InputError(
                 f"memory.width {self.width}: rows of {memory_nodes(self.config, self.log):,} nodes take "
-                f"{self.row_bytes * sharers / 1e9:,.1f} GB on this {'GPU' if sharers == 1 else 'host'}, but "
-                f"{free / 1e9:,.1f} GB are free; lower memory.width or memory.hops, or use more ranks"
+                f"{rows / 1e9:,.1f} GB and the model {weights / 1e9:,.1f} GB on this "
+                f"{'GPU' if has_gpu else 'host'}, but {free / 1e9:,.1f} GB are free; "
+                "lower memory.width, memory.hops or model.channels, or use more ranks"
             )
 
     def show(self, console: Console) -> None:

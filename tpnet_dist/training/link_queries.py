@@ -70,8 +70,9 @@ class QueryMaker:
         features_UF: Tensor | None,
         keys_B: Tensor | None,
     ) -> LinkQuery:
-        ends_BS = rows.position_of(block.ends_BS.to(rows.nodes_U.device))
-        neighbors_BSM = rows.position_of(block.neighbors_BSM.to(rows.nodes_U.device))
+        # without memory the nodes stay on the host, but not what the model indexes by
+        ends_BS = rows.position_of(block.ends_BS.to(rows.nodes_U.device)).to(self.device)
+        neighbors_BSM = rows.position_of(block.neighbors_BSM.to(rows.nodes_U.device)).to(self.device)
         edge_features = block.edge_features_BSME
         query = LinkQuery(
             ends_BS=ends_BS,

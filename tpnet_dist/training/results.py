@@ -8,6 +8,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from tpnet_dist.config import Config
 from tpnet_dist.ranks.gather import gather_varied
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.figures import Figures, mean_and_deviation, settings_and_kinds
@@ -32,9 +33,14 @@ def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
     return {**mean, "standard_deviation": deviation, "seeds": by_seed}
 
 
-def facts_of(world: World) -> dict[str, Any]:
-    """How it was run."""
-    return {"ranks": world.num_ranks, "peak_memory_bytes": peak_memory_bytes(world.device)}
+def facts_of(config: Config, world: World) -> dict[str, Any]:
+    """How it was run; without batching and protocol figures cannot be compared."""
+    return {
+        "batching": config.data.batching,
+        "protocol": config.evaluation.protocol,
+        "ranks": world.num_ranks,
+        "peak_memory_bytes": peak_memory_bytes(world.device),
+    }
 
 
 def peak_memory_bytes(device: torch.device) -> int:
@@ -53,12 +59,11 @@ def print_results(results: Mapping[str, Any], console: Console) -> None:
     banks = {name: heading for name, heading in _BANKS.items() if name in results.get("baselines", {})}
     shown = {metric for _, _, metrics in settings_and_kinds(figures) for metric in metrics}
     columns = [name for name in _HEADINGS if name in shown]
-    table = Table(
-        title="Test events, by what they are told apart from",
-        title_justify="left",
-        box=None,
-        padding=(0, 1, 0, 0),
+    how = (
+        f" ({results['batching']} batching, {results['protocol']} protocol)" if "batching" in results else ""
     )
+    title = f"Test events, by what they are told apart from{how}"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("events", no_wrap=True)
     table.add_column("negatives", no_wrap=True)
     for heading in [*(_HEADINGS[name] for name in columns), *banks.values()]:

@@ -50,7 +50,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
 
     # one seed's model and memory at a time
     by_seed = {seed: evaluate_seed(seed) for seed in config.training.all_seeds()}
-    return {**combined(by_seed), **facts_of(world), **_baselines(passes)}
+    return {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
 
 
 def open_data(config: Config, world: World) -> RunData:
@@ -72,7 +72,7 @@ def _train_seeds(config: Config, run: RunFolder, world: World) -> dict[str, Any]
         by_seed[seed] = SeedTrainer(
             config, data, seed, passes=passes, checkpoints=checkpoints, log=log, display=display
         ).train()
-    results = {**combined(by_seed), **facts_of(world), **_baselines(passes)}
+    results = {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
     if log is not None:
         log.close()
         run.write_results(results)

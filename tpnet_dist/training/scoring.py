@@ -6,6 +6,7 @@ Shape letters: N events of the part, X links scored per event: itself, then its 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,9 @@ class Scorer:
         return everything
 
     def _logits(self, queries: Sequence[LinkQuery]) -> Tensor:
-        return torch.cat([self.parts.model(query) for query in queries], dim=1)
+        """In parts, where one event alone has many competitors."""
+        parts = chain.from_iterable(query.split_targets(LINKS_PER_PIECE) for query in queries)
+        return torch.cat([self.parts.model(part) for part in parts], dim=1)
 
     def _gather(self, mine: Tensor, plan: BatchPlan) -> Scores:
         """Every rank scored its slice of each batch; put them in the order of the events."""

@@ -11,6 +11,16 @@ def test_parts_give_the_logits_of_the_whole_with_dropout_on() -> None:
     torch.testing.assert_close(parts_BC, model(query), rtol=0, atol=1e-6)
 
 
+def test_destinations_in_parts_give_the_logits_of_the_whole() -> None:
+    query, model = random_query(events=3, edge_width=2), random_model(edge_width=2).eval()
+    num_targets = query.ends_BS.shape[1] - 1
+    parts = list(query.split_targets(1))
+    assert [part.ends_BS.shape[1] for part in parts] == [2] * num_targets
+    whole_BC, parts_BC = model(query), torch.cat([model(part) for part in parts], dim=1)
+    torch.testing.assert_close(parts_BC, whole_BC, rtol=0, atol=1e-6)
+    assert list(query.split_targets(num_targets)) == [query]
+
+
 def test_gradients_of_parts_add_up_to_those_of_the_whole() -> None:
     query, model = random_query(events=7), random_model(dropout=0.3)
     model(query).sum().backward()

@@ -84,6 +84,13 @@ def test_weights_of_the_released_code_are_taken_by_their_names(tmp_path: Path) -
         start_from(target, read_state(tmp_path / "other.pt"), tmp_path / "other.pt")
 
 
+@pytest.mark.parametrize("content", [torch.zeros(3), [1], {"model": 3}, {"model": {"a": 1}}, {1: 2}])
+def test_files_of_something_else_are_refused(tmp_path: Path, content: object) -> None:
+    torch.save(content, tmp_path / "other.pt")
+    with pytest.raises(InputError, match=r"other.pt: holds .* checkpoint"):
+        start_from(small_model(), read_state(tmp_path / "other.pt"), tmp_path / "other.pt")
+
+
 def test_training_ends_with_epochs_patience_or_steps() -> None:
     config = TrainingConfig(epochs=5, patience=2)
     assert _ends(Progress(epoch=4, best_epoch=4), config)

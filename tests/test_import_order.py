@@ -17,7 +17,9 @@ ALLOWED = {
     "tpnet_dist.config": {"tpnet_dist.errors"},
     "tpnet_dist.config_keys": {"tpnet_dist.config", "tpnet_dist.errors", "tpnet_dist.flags"},
     "tpnet_dist.config_file": {"tpnet_dist.config", "tpnet_dist.config_keys", "tpnet_dist.errors"},
+    "tpnet_dist.command_words": {"tpnet_dist.config", "tpnet_dist.config_keys", "tpnet_dist.errors"},
     "tpnet_dist.settings": {
+        "tpnet_dist.command_words",
         "tpnet_dist.config",
         "tpnet_dist.config_file",
         "tpnet_dist.config_keys",

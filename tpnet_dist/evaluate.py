@@ -4,14 +4,16 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
-from tyro.conf import Positional
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config, NegativeKind
-from tpnet_dist.errors import errors_for_people
+from tpnet_dist.config_keys import keys_of
+from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.ranks.host_memory import keep_large_buffers
 from tpnet_dist.ranks.world import join_world, launched_alone, launched_as_first
 from tpnet_dist.training.results import print_results
@@ -28,19 +30,19 @@ class EvaluateCommand:
     Example: python -m tpnet_dist.evaluate runs/uci --negatives random historical --mrr-negatives 100
     """
 
-    run: Positional[Path]
+    run: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder of a run."""
-    negatives: tuple[NegativeKind, ...] | None = None
+    negatives: Annotated[tuple[NegativeKind, ...] | None, arg(metavar="random|historical|inductive …")] = None
     """Which negatives events are told apart from."""
-    mrr_negatives: int | None = None
+    mrr_negatives: Annotated[int | None, arg(metavar="COUNT")] = None
     """Rank each event against so many random destinations."""
-    protocol: Literal["dyglib", "stream"] | None = None
+    protocol: Annotated[Literal["dyglib", "stream"] | None, arg(metavar="dyglib|stream")] = None
     """Whether inductive figures come from a pass of their own."""
-    update: bool | None = None
+    update: Annotated[bool | None, arg(metavar="True|False")] = None
     """Whether the memory goes on recording through validation and test."""
-    baseline: Literal["none", "edgebank"] | None = None
+    baseline: Annotated[Literal["none", "edgebank"] | None, arg(metavar="none|edgebank")] = None
     """A yardstick for the same events and negatives."""
-    data: Path | None = None
+    data: Annotated[Path | None, arg(metavar="DIR")] = None
     """The data folder, if it has moved."""
     json: bool = False
     """Print results as JSON instead of a table."""
@@ -55,11 +57,29 @@ class EvaluateCommand:
         return replace(config, data=data, evaluation=replace(config.evaluation, **said))
 
 
+WORDS = CommandWords(
+    keys=keys_of(EvaluateCommand),
+    switches=frozenset({"json", "debug"}),
+    bare_key="run",
+    bare_name="run",
+)
+
+
+def parse_evaluate(words: list[str]) -> EvaluateCommand:
+    """InputError with one sentence where the words cannot be used."""
+    if "-h" in words or "--help" in words:
+        tyro.cli(EvaluateCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+    said = WORDS.read(words)
+    if "run" not in said:
+        raise InputError("no run is given; name the folder of one, or see --help")
+    return EvaluateCommand(**said)  # type: ignore[arg-type]
+
+
 def main() -> None:
-    command = tyro.cli(EvaluateCommand, prog=PROGRAM)
     with errors_for_people(
-        PROGRAM, debug=command.debug, quiet=not launched_as_first(), at_once=not launched_alone()
+        PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first(), at_once=not launched_alone()
     ):
+        command = parse_evaluate(sys.argv[1:])
         run = RunFolder.open(command.run)
         keep_large_buffers()
         with join_world() as world:

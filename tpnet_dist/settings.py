@@ -1,21 +1,16 @@
-"""`python -m tpnet_dist.train`: from the words of its command line to the settings of a run.
+"""`python -m tpnet_dist.train`: from the words of its command line to the settings of a run."""
 
-Words are read here and not by tyro, so that flags and TOML entries are refused in the same single sentence;
-tyro shows `--help`, from the same dataclasses.
-"""
-
-import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
 
+from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_layer, read_preset
-from tpnet_dist.config_keys import CONFIG_KEYS, Key, Layer, config_from, did_you_mean, keys_of
-from tpnet_dist.errors import InputError
+from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, keys_of
 
 PROGRAM = "python -m tpnet_dist.train"
 BUILTIN_PRESET = "social"
@@ -69,15 +64,19 @@ class TrainCommand(OwnFlags):
 OWN_KEYS = keys_of(OwnFlags)
 KEYS = OWN_KEYS | CONFIG_KEYS
 
-_SECTIONS = "|".join(section.name for section in fields(Config))
-_FLAG = re.compile(rf"--|-[a-zA-Z]|({_SECTIONS})\.[\w.-]+=")  # -1 is a number
+WORDS = CommandWords(
+    keys=KEYS,
+    switches=frozenset(name for name, key in OWN_KEYS.items() if key.kind is bool),
+    bare_key="data.folder",
+    bare_name="data folder",
+)
 
 
 def parse_train(words: list[str]) -> TrainSettings:
     """The settings `words` ask for; InputError with one sentence where they cannot be used."""
     if "-h" in words or "--help" in words:
         show_help()
-    said = read_words(words)
+    said = WORDS.read(words)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     layers: list[Layer] = [read_layer(own.config)] if own.config is not None else []
     if own.preset is not None:
@@ -92,43 +91,3 @@ def parse_train(words: list[str]) -> TrainSettings:
 def show_help() -> NoReturn:
     tyro.cli(TrainCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
     raise AssertionError("tyro shows the help and exits")
-
-
-def read_words(words: list[str]) -> Layer:
-    """What each flag says, by key; the data folder is the word without one."""
-    said: Layer = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if not _FLAG.match(word):
-            if "data.folder" in said:
-                raise InputError(f"{word}: the data folder is {said['data.folder']} already; give one")
-            said["data.folder"] = word
-            continue
-        name, equals, value = word.partition("=")
-        key = _key(name)
-        if key.name in OWN_KEYS and key.kind is bool:
-            if equals:
-                raise InputError(f"{word}: {name} takes no value; leave {value} away")
-            said[key.name] = True
-            continue
-        values = [value] if equals else _take_values(key, rest)
-        if not values:
-            raise InputError(f"{name} has no value; write one after it")
-        said[key.name] = key.from_words(values)
-    return said
-
-
-def _key(flag: str) -> Key:
-    name = flag.lstrip("-").replace("-", "_")
-    if name not in KEYS:
-        raise InputError(f"unknown flag {flag}; {did_you_mean(name, KEYS, '--')}")
-    return KEYS[name]
-
-
-def _take_values(key: Key, rest: list[str]) -> list[str]:
-    """The words that belong to a flag: one, or for a list all before the next flag."""
-    values: list[str] = []
-    while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
-        values.append(rest.pop(0))
-    return values

@@ -1,0 +1,69 @@
+"""The words of a command line, each read by its key: `--key value`, `--key=value`, `section.key=value`.
+
+Read here and not by tyro, so that a bad word gets one sentence, the same as from a TOML file; tyro shows
+`--help`, from the same dataclasses.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from tpnet_dist.config import Config
+from tpnet_dist.config_keys import Key, Layer, did_you_mean
+from tpnet_dist.errors import InputError
+
+_SECTIONS = "|".join(section.name for section in fields(Config))
+_FLAG = re.compile(rf"--|-[a-zA-Z]|({_SECTIONS})\.[\w.-]+=")  # -1 is a number
+
+
+@dataclass(frozen=True)
+class CommandWords:
+    """What a command takes."""
+
+    keys: Mapping[str, Key]
+    switches: frozenset[str]
+    """Keys that are true where they stand and take no value."""
+    bare_key: str
+    """The key of the one word that follows no flag."""
+    bare_name: str
+    """What people call it."""
+
+    def read(self, words: list[str]) -> Layer:
+        """What each flag says, by key."""
+        said: Layer = {}
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if not _FLAG.match(word):
+                if self.bare_key in said:
+                    raise InputError(
+                        f"{word}: the {self.bare_name} is {said[self.bare_key]} already; give one"
+                    )
+                said[self.bare_key] = self.keys[self.bare_key].from_words([word])
+                continue
+            name, equals, value = word.partition("=")
+            key = self._key(name)
+            if key.name in self.switches:
+                if equals:
+                    raise InputError(f"{word}: {name} takes no value; leave {value} away")
+                said[key.name] = True
+                continue
+            values = [value] if equals else _take_values(key, rest)
+            if not values:
+                raise InputError(f"{name} has no value; write one after it")
+            said[key.name] = key.from_words(values)
+        return said
+
+    def _key(self, flag: str) -> Key:
+        name = flag.lstrip("-").replace("-", "_")
+        if name not in self.keys:
+            raise InputError(f"unknown flag {flag}; {did_you_mean(name, self.keys, '--')}")
+        return self.keys[name]
+
+
+def _take_values(key: Key, rest: list[str]) -> list[str]:
+    """The words that belong to a flag: one, or for a list all before the next flag."""
+    values: list[str] = []
+    while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
+        values.append(rest.pop(0))
+    return values

@@ -7,6 +7,7 @@ Each variant is a run of its own by `python -m tpnet_dist.train`, with the same 
 """
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -45,10 +46,16 @@ class Settings:
     ranks: int = 1
     seeds: tuple[int, ...] = field(default=(0,))
     variants: tuple[str, ...] = field(default=tuple(VARIANTS))
-    """By name."""
+    """By name; what the others lose is told against the first."""
+
+    def __post_init__(self) -> None:
+        for name in self.variants:
+            if name not in VARIANTS:
+                raise SystemExit(f"unknown variant {name!r}; choose among {', '.join(VARIANTS)}")
 
 
-def run_variant(name: str, settings: Settings, folder: Path) -> dict[str, Any]:
+def run_variant(name: str, settings: Settings, folder: Path) -> dict[str, Any] | None:
+    """Its results; None where training came to nothing, as it may without scaling."""
     command = [sys.executable]
     if settings.ranks > 1:
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={settings.ranks}"]
@@ -56,7 +63,8 @@ def run_variant(name: str, settings: Settings, folder: Path) -> dict[str, Any]:
     command += ["--preset", settings.preset] if settings.preset else []
     command += ["--training.epochs", str(settings.epochs), "--run-dir", str(folder)]
     command += ["--training.seeds", *map(str, settings.seeds), *VARIANTS[name]]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+        return None
     results: dict[str, Any] = json.loads((folder / "results.json").read_text())
     return results
 
@@ -66,17 +74,29 @@ def main() -> None:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, name in enumerate(settings.variants):
-            found[name] = run_variant(name, settings, Path(folder) / str(number))["test"]
+            results = run_variant(name, settings, Path(folder) / str(number))
+            found[name] = results["test"] if results else {}
+    print_table(found)
+    print_results_line("ablations", {"epochs": settings.epochs, "test": found})
+
+
+def print_table(found: dict[str, dict[str, Any]]) -> None:
+    """Differences are to the first variant."""
     table = Table(title="Test AP, random negatives")
     for heading in ("", "transductive", "inductive", "difference"):
         table.add_column(heading, justify="left" if not heading else "right")
-    whole = found[settings.variants[0]]["transductive"]["random"]["ap"]
-    for name, figures in found.items():
-        ap = figures["transductive"]["random"]["ap"]
-        inductive = figures.get("inductive", {}).get("random", {}).get("ap", float("nan"))
-        table.add_row(name, f"{ap:.4f}", f"{inductive:.4f}", f"{ap - whole:+.4f}")
+    rows = {
+        name: [ap_of(figures, "transductive"), ap_of(figures, "inductive")] for name, figures in found.items()
+    }
+    first = next(iter(rows.values()))[0]
+    for name, (ap, inductive) in rows.items():
+        table.add_row(name, f"{ap:.4f}", f"{inductive:.4f}", f"{ap - first:+.4f}")
     Console().print(table)
-    print_results_line("ablations", {"epochs": settings.epochs, "test": found})
+
+
+def ap_of(figures: dict[str, Any], setting: str) -> float:
+    """NaN where there is none."""
+    return float(figures.get(setting, {}).get("random", {}).get("ap", math.nan))
 
 
 if __name__ == "__main__":

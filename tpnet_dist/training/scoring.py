@@ -76,18 +76,7 @@ class Scorer:
         """
         started = time.perf_counter()
         world, config = self.data.world, self.config
-        planner = LinkPlanner(
-            log=self.data.log,
-            rank=world.rank,
-            num_ranks=world.num_ranks,
-            neighbors=self.data.all_neighbors,
-            num_neighbors=config.model.neighbors,
-            sampling=config.model.sampling,
-            sample_key=EVALUATION_KEY,
-            negatives=negatives,
-            padding_node=self.parts.padding_node,
-        )
-        requests = planner.requests(
+        requests = self._planner(negatives).requests(
             view,
             plan,
             record=config.evaluation.update,
@@ -106,6 +95,20 @@ class Scorer:
         self.speed.links += everything.size
         self.speed.seconds += time.perf_counter() - started
         return everything
+
+    def _planner(self, negatives: Sequence[Negatives]) -> LinkPlanner:
+        world, model = self.data.world, self.config.model
+        return LinkPlanner(
+            log=self.data.log,
+            rank=world.rank,
+            num_ranks=world.num_ranks,
+            neighbors=self.data.all_neighbors,
+            num_neighbors=model.neighbors,
+            sampling=model.sampling,
+            sample_key=EVALUATION_KEY,
+            negatives=negatives,
+            padding_node=self.parts.padding_node,
+        )
 
     def _logits(self, queries: Sequence[LinkQuery]) -> Tensor:
         """In parts, where one event alone has many competitors."""

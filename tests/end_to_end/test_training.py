@@ -177,7 +177,7 @@ def refusal_after_training(*words: object) -> str:
     [
         (("--memory.decay", -1), "memory.decay is -1"),
         (("--memory.width", 10**9), "memory.width 1000000000: rows"),
-        (("--model.channels", 60_000), "and the model 8"),
+        (("--model.channels", 60_000), "and the model 1,152"),
         (("--model.weights", "nowhere.pt"), "nowhere.pt: there is no such checkpoint"),
         (("--preset", "nowhere"), "unknown preset nowhere"),
         (("--training.batchsize", 3), "did you mean --training.batch_size"),
@@ -195,7 +195,7 @@ def test_bad_folders_get_one_sentence(folder: Path, tmp_path: Path) -> None:
     assert "split into" in refusal(few)
 
 
-def test_other_feature_widths_than_the_checkpoints_are_refused(
+def test_another_log_than_that_of_the_run_is_refused(
     finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     run, _ = finished

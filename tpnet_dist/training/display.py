@@ -15,7 +15,8 @@ class Display:
     """Says nothing: what ranks other than the first have."""
 
     @contextmanager
-    def stage(self, title: str, num_events: int) -> Iterator[None]:
+    def stage(self, title: str, num_events: int, *, done: int = 0) -> Iterator[None]:
+        """`done`: events of it that an earlier process went through; they are no part of the speed."""
         yield
 
     def advance(self, events: int, note: str = "") -> None: ...
@@ -27,12 +28,13 @@ class LineDisplay(Display):
     """A line now and then."""
 
     def __init__(self) -> None:
-        self._title, self._total, self._done = "", 0, 0
+        self._title, self._total, self._done, self._done_before = "", 0, 0, 0
         self._started = self._last_line = time.monotonic()
 
     @contextmanager
-    def stage(self, title: str, num_events: int) -> Iterator[None]:
-        self._title, self._total, self._done = title, num_events, 0
+    def stage(self, title: str, num_events: int, *, done: int = 0) -> Iterator[None]:
+        self._title, self._total, self._done = title, num_events, done
+        self._done_before = done
         self._started = time.monotonic()
         yield
 
@@ -41,7 +43,7 @@ class LineDisplay(Display):
         now = time.monotonic()
         if self._done and now - self._last_line > SECONDS_BETWEEN_LINES:
             self._last_line = now
-            rate = self._done / max(now - self._started, 1e-9)
+            rate = (self._done - self._done_before) / max(now - self._started, 1e-9)
             left = (self._total - self._done) / max(rate, 1e-9)
             share = self._done / max(self._total, 1)
             end = f", {note}" if note else ""
@@ -65,13 +67,13 @@ class BarDisplay(Display):
             transient=True,
         )
         self._task: TaskID | None = None
-        self._done, self._started = 0, 0.0
+        self._done, self._done_before, self._started = 0, 0, 0.0
 
     @contextmanager
-    def stage(self, title: str, num_events: int) -> Iterator[None]:
-        self._done, self._started = 0, time.monotonic()
+    def stage(self, title: str, num_events: int, *, done: int = 0) -> Iterator[None]:
+        self._done, self._done_before, self._started = done, done, time.monotonic()
         with self._progress:
-            self._task = self._progress.add_task(title, total=num_events, rate="", note="")
+            self._task = self._progress.add_task(title, total=num_events, completed=done, rate="", note="")
             try:
                 yield
             finally:
@@ -80,7 +82,8 @@ class BarDisplay(Display):
     def advance(self, events: int, note: str = "") -> None:
         assert self._task is not None
         self._done += events
-        rate = f"{self._done / max(time.monotonic() - self._started, 1e-9):,.0f} events/s"
+        now_done = self._done - self._done_before
+        rate = f"{now_done / max(time.monotonic() - self._started, 1e-9):,.0f} events/s"
         self._progress.update(self._task, completed=self._done, rate=rate, note=note)
 
     def say(self, line: str) -> None:

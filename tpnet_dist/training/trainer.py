@@ -79,8 +79,8 @@ class SeedTrainer:
         config, progress, plan = self.config.training, self.progress, self.data.train_plan
         meter = StepMeter(self.seed, progress, self.log, self.display)
         last_step = self._last_step()
-        with self.display.stage(self._title(), int(plan.borders[-1])):
-            self.display.advance(plan.position(progress.steps_of_epoch, config.batches_per_step).event)
+        first_event = plan.position(progress.steps_of_epoch, config.batches_per_step).event
+        with self.display.stage(self._title(), plan.num_events, done=first_event):
             rows = self._rows_ahead(last_step)
             for number in range(progress.steps_of_epoch, last_step):
                 started = time.perf_counter()

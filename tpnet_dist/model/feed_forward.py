@@ -67,7 +67,9 @@ class _FeedForward(torch.autograd.Function):
         torch.ops.aten.gelu_backward.grad_input(to_before_TH, before_TH, grad_input=to_before_TH)
         to_first_JH = torch.mm(x_TJ.t(), to_before_TH)
         inputs = ctx.inputs  # type: ignore[attr-defined]
-        to_first_HI, to_bias_H = to_first_JH[:inputs].t(), to_first_JH[inputs]
+        # data parallelism wants gradients that lie as their weights do
+        to_first_HI = to_first_JH[:inputs].t().clone(memory_format=torch.contiguous_format)
+        to_bias_H = to_first_JH[inputs]
         # the norm before us takes twice as long for rows that do not follow one another
         to_x_TI = torch.mm(to_before_TH, first_HJ)[:, :inputs].contiguous()
         return to_x_TI, to_first_HI, to_bias_H, to_second_OH, to_out_TO.sum(0), None

@@ -46,7 +46,8 @@ class _Aligned(torch.autograd.Function):
         weight = F.pad(weight_OI, (0, -inputs % VECTOR))
         to_x_TI = torch.mm(gradient_TO, weight)[:, :inputs]
         if outputs > inputs:
-            to_weight_OI = torch.mm(x_TI.t(), gradient_TO).t()
+            # data parallelism wants gradients that lie as their weights do
+            to_weight_OI = torch.mm(x_TI.t(), gradient_TO).t().clone(memory_format=torch.contiguous_format)
         else:
             to_weight_OI = torch.mm(gradient_TO.t(), x_TI)
         return to_x_TI, to_weight_OI, gradient_TO.sum(0)

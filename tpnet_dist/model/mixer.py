@@ -118,7 +118,9 @@ class _AlongTokens(torch.autograd.Function):
         if len(gradient_HNK) < len(x_MNK):
             to_weight_HM = _products_of_rows(gradient_HNK, x_MNK)
         else:
-            to_weight_HM = _products_of_rows(x_MNK, gradient_HNK).t()
+            to_weight_HM = (
+                _products_of_rows(x_MNK, gradient_HNK).t().clone(memory_format=torch.contiguous_format)
+            )
         return to_x_MNK, to_weight_HM, gradient_HT.sum(1)
 
 

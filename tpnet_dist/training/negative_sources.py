@@ -70,7 +70,9 @@ class Universe:
     `before_moment`: edges seen earlier must be of an earlier time, not merely of an earlier batch.
     """
 
-    def __init__(self, events: EventView, *, known: EventView | None = None, before_moment: bool = False) -> None:
+    def __init__(
+        self, events: EventView, *, known: EventView | None = None, before_moment: bool = False
+    ) -> None:
         self._events, self._known, self.before_moment = events, known, before_moment
         self._destinations: RandomDestinations | None = None
         self._edges: dict[NegativeKind, SeenEdges] = {}

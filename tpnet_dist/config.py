@@ -75,7 +75,7 @@ class MemoryConfig:
 class ModelConfig:
     """TPNet itself."""
 
-    profile: Literal["paper", "published"] = "paper"
+    profile: Literal["paper", "published"] = "published"
     """Where text and released code differ: paper masks empty neighbour slots and reads rows at the time of
     the query, published does neither."""
     weights: str = ""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tests.rank_pool import RankPools
-from tests.reference.golden import row_deviation
+from tests.reference.golden_checks import row_deviation
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.plan import BatchEvents

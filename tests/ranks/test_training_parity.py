@@ -54,7 +54,7 @@ def train_on(world: World, config: Config, run: Path) -> dict[str, Any]:
 VARIANTS = {
     "events": {},
     "timestamps": {"data": {"batching": "timestamps"}, "training": {"epochs": 1}},
-    "published profile": {"model": {"profile": "published"}},
+    "paper profile": {"model": {"profile": "paper"}},
     "two batches a step": {"training": {"batches_per_step": 2}},
     "uniform neighbours, historical negatives": {
         "model": {"sampling": "uniform"},

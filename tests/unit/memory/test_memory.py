@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.reference.golden import row_deviation
+from tests.reference.golden_checks import row_deviation
 from tests.reference.literal import LiteralMemory
 from tests.reference.oracle import Event, batches_of, walk_matrices
 from tests.reference.test_oracle import HOPS, NUM_NODES, batch_sizes, columns, decays, last_time, streams

@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config, NegativeKind
 from tpnet_dist.config_keys import keys_of
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.ranks.world import join_world, launched_alone, launched_as_first
-from tpnet_dist.training.results import print_results
-from tpnet_dist.training.run import evaluate
-from tpnet_dist.training.run_folder import RunFolder
+from tpnet_dist.ranks.launch_environment import launched_alone, launched_as_first
 
 PROGRAM = "python -m tpnet_dist.evaluate"
 
@@ -79,16 +74,28 @@ def main() -> None:
     with errors_for_people(
         PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first(), at_once=not launched_alone()
     ):
-        command = parse_evaluate(sys.argv[1:])
-        run = RunFolder.open(command.run)
-        keep_large_buffers()
-        with join_world() as world:
-            results = evaluate(run, command.changed(run.config()), world)
-            if world.rank == 0 and command.json:
-                json.dump(results, sys.stdout, indent=2)
-                print()
-            elif world.rank == 0:
-                print_results(results, Console())
+        _run(parse_evaluate(sys.argv[1:]))
+
+
+def _run(command: EvaluateCommand) -> None:
+    # torch takes seconds to import: --help and a wrong flag are not to wait for it
+    from rich.console import Console
+
+    from tpnet_dist.ranks.host_memory import keep_large_buffers
+    from tpnet_dist.ranks.world import join_world
+    from tpnet_dist.training.results import print_results
+    from tpnet_dist.training.run import evaluate
+    from tpnet_dist.training.run_folder import RunFolder
+
+    run = RunFolder.open(command.run)
+    keep_large_buffers()
+    with join_world() as world:
+        results = evaluate(run, command.changed(run.config()), world)
+        if world.rank == 0 and command.json:
+            json.dump(results, sys.stdout, indent=2)
+            print()
+        elif world.rank == 0:
+            print_results(results, Console())
 
 
 if __name__ == "__main__":

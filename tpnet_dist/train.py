@@ -4,39 +4,50 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from tpnet_dist.builtin_log import builtin_log
 from tpnet_dist.config import Config
 from tpnet_dist.errors import errors_for_people
-from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.ranks.world import World, join_world, launched_alone, launched_as_first
-from tpnet_dist.settings import PROGRAM, parse_train
-from tpnet_dist.training.forecast import Forecast
-from tpnet_dist.training.run import train
+from tpnet_dist.ranks.launch_environment import launched_alone, launched_as_first
+from tpnet_dist.settings import PROGRAM, TrainSettings, parse_train
+
+if TYPE_CHECKING:
+    from tpnet_dist.ranks.world import World
 
 
 def main() -> None:
     with errors_for_people(
         PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first(), at_once=not launched_alone()
     ):
-        settings = parse_train(sys.argv[1:])
-        keep_large_buffers()
-        with join_world() as world:
-            config = _with_data(settings.config, world)
-            if settings.check:
-                forecast = Forecast.of(config, world)
-                if world.rank == 0:
-                    forecast.show(Console())
-                return
-            run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config))
-            train(config, run_dir, world)
+        _run(parse_train(sys.argv[1:]))
 
 
-def _with_data(config: Config, world: World) -> Config:
+def _run(settings: TrainSettings) -> None:
+    # torch takes seconds to import: --help and a wrong flag are not to wait for it
+    from rich.console import Console
+
+    from tpnet_dist.ranks.host_memory import keep_large_buffers
+    from tpnet_dist.ranks.world import join_world
+    from tpnet_dist.training.forecast import Forecast
+    from tpnet_dist.training.run import train
+
+    keep_large_buffers()
+    with join_world() as world:
+        config = _with_data(settings.config, world)
+        if settings.check:
+            forecast = Forecast.of(config, world)
+            if world.rank == 0:
+                forecast.show(Console())
+            return
+        run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config))
+        train(config, run_dir, world)
+
+
+def _with_data(config: Config, world: "World") -> Config:
     if config.data.folder:
         return config
+    from tpnet_dist.builtin_log import builtin_log
+
     folder = world.on_first_rank(builtin_log)
     return replace(config, data=replace(config.data, folder=str(folder)))
 

@@ -83,15 +83,6 @@ class World:
                     )
 
 
-def launched_as_first() -> bool:
-    """Whether this process is the first rank, before the ranks have met."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-def launched_alone() -> bool:
-    return os.environ.get("WORLD_SIZE", "1") == "1"
-
-
 @contextmanager
 def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     """Join the ranks torchrun started; a plain `python` is a world of one."""

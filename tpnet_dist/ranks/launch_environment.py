@@ -1,0 +1,11 @@
+"""What torchrun tells a process before the ranks have met; without torch, so that it is known at once."""
+
+import os
+
+
+def launched_as_first() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+def launched_alone() -> bool:
+    return os.environ.get("WORLD_SIZE", "1") == "1"

@@ -13,6 +13,7 @@ from tests.command_line import ROOT
 from tests.training_runs import flags_of, small_config, small_log
 
 SECONDS = 240
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 KINDS = ("random", "historical", "inductive")
 FINISHED = (
     *("--training.learning-rate", 1e-3, "--evaluation.negatives", *KINDS),
@@ -32,7 +33,7 @@ def run_module(
     if ranks > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
     command = [*launcher, "-m", module, *map(str, words)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    environment = {**os.environ, **ONE_THREAD, **options.pop("env", {})}
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, env=environment, **options
     )

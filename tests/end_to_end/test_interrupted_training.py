@@ -1,6 +1,7 @@
 """A run that was killed goes on and ends as if it had not been."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import ROOT
-from tests.end_to_end.test_training import lines_of, train
+from tests.end_to_end.test_training import ONE_THREAD, lines_of, train
 from tests.training_runs import flags_of, small_config, small_log
 
 
@@ -23,7 +24,9 @@ def test_a_killed_run_goes_on_to_the_same_results(tmp_path: Path, every_steps: i
     run = tmp_path / "killed"
     command = [sys.executable, "-m", "tpnet_dist.train", folder, "--run-dir", run]
     command += [*flags_of(small_config(folder)), *words]
-    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stderr=subprocess.DEVNULL)
+    # as many threads as the other runs have: sums are added up in another order otherwise
+    environment = {**os.environ, **ONE_THREAD}
+    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
     wanted = "step-*.pt"
     deadline = time.monotonic() + 120
     while not list(run.glob(f"checkpoints/seed-0/{wanted}")):

@@ -122,18 +122,8 @@ class Trainer(Contestant):
         return planner.requests(train, plan, from_batch=first, memory_time=memory_time)
 
     def _planner(self, neighbors: ShardedNeighbors, universe: Universe) -> LinkPlanner:
-        world, model = self.data.world, self.config.model
-        return LinkPlanner(
-            log=self.data.log,
-            rank=world.rank,
-            num_ranks=world.num_ranks,
-            neighbors=neighbors,
-            num_neighbors=model.neighbors,
-            sampling=model.sampling,
-            sample_key=KEY,
-            negatives=universe.negatives(["random"], KEY),
-            padding_node=self.parts.padding_node,
-        )
+        negatives = universe.negatives(["random"], KEY)
+        return self.data.planner(neighbors, negatives, key=KEY, padding_node=self.parts.padding_node)
 
 
 class Published(Contestant):

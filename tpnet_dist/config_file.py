@@ -10,6 +10,7 @@ import tomli_w
 from tpnet_dist.config import Config
 from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, did_you_mean, values_of
 from tpnet_dist.errors import InputError
+from tpnet_dist.whole_file import whole_file
 
 _HEADER = "# Every setting of this run, defaults included. To run it again: --config with this file.\n\n"
 
@@ -45,9 +46,8 @@ def write_config(config: Config, path: Path) -> None:
         section, key = name.split(".")
         if value is not None:
             sections.setdefault(section, {})[key] = list(value) if isinstance(value, tuple) else value
-    aside = path.with_name(f"{path.name}.part")
-    aside.write_bytes((_HEADER + tomli_w.dumps(sections)).encode())
-    aside.replace(path)
+    with whole_file(path) as file:
+        file.write((_HEADER + tomli_w.dumps(sections)).encode())
 
 
 def _presets() -> dict[str, Traversable]:

@@ -33,9 +33,10 @@ from tpnet_dist.events.view import EventView
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.figures import Scores
 from tpnet_dist.training.run_data import RunData, plan_of
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.scoring import Scorer, Scores
+from tpnet_dist.training.scoring import Scorer
 
 NUM_EVENTS, NUM_NODES, BATCH_SIZE = 48, 9, 5
 CHANGED = (7, 15, 22, 26, 31)

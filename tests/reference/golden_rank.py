@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.reference.golden_file import Array, GoldenFile, as_events
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
-from tpnet_dist.memory.neighbors import Neighbors, first_event_at
+from tpnet_dist.memory.neighbors import Neighbors
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.blocks import even_borders
 from tpnet_dist.ranks.exchange import Exchange
@@ -46,7 +46,7 @@ class WarmRank:
         golden, count = self.golden, int(self.golden["num_neighbors"])
         nodes_B = torch.cat([self._nodes(key) for key in ("query_src", "query_dst", "query_neg")])
         query_time_B = torch.from_numpy(np.tile(golden["query_time"], 3)).double()
-        before_B = first_event_at(torch.from_numpy(golden["time"]).double(), query_time_B)
+        before_B = torch.searchsorted(torch.from_numpy(golden["time"]).double(), query_time_B)
         mine = self.share_of(len(nodes_B))
         return self._neighbor_index().recent(nodes_B[mine], before_B[mine], count=count)
 

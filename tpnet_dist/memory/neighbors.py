@@ -143,15 +143,6 @@ class NeighborIndex:
         return self.step_times_H.index_select(0, step_BM.view(-1)).view(events_BM.shape)
 
 
-def first_event_at(times_E: Tensor, query_times_B: Tensor, first_event: int = 0) -> Tensor:
-    """Bounds for "strictly before t": the first event at t or later.
-
-    `times_E` are the times of consecutive events from number `first_event` on; where it is not the whole log,
-    it begins no later than the first event at any time asked for.
-    """
-    return torch.searchsorted(times_E, query_times_B) + first_event
-
-
 def ones(bits: int) -> int:
     """That many low bits set."""
     return (1 << bits) - 1

@@ -4,7 +4,6 @@ Rows of the memory are not among it: they are a function of the events before, s
 these again, at several hundred thousand a second, and stands where it stood, bit for bit.
 """
 
-import os
 import pickle
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
 from tpnet_dist.model.published_names import load_published
 from tpnet_dist.ranks.world import World
+from tpnet_dist.whole_file import whole_file
 
 BEST_NAME = "best.pt"
 
@@ -159,11 +159,6 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, state: dict[str, Any]) -> None:
-    """Whole or not at all, also when the machine stops."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    with aside.open("wb") as file:
+    with whole_file(path) as file:
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)

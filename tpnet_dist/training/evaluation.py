@@ -17,10 +17,10 @@ import numpy as np
 from tpnet_dist.config import Config, NegativeKind
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.view import EventMask, EventView
-from tpnet_dist.training.figures import Figures, tabulate
+from tpnet_dist.training.figures import Figures, Scores, tabulate
 from tpnet_dist.training.negative_sources import Universe
 from tpnet_dist.training.run_data import PartName, RunData, plan_of
-from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer, Scores
+from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer
 
 Setting = Literal["transductive", "inductive"]
 

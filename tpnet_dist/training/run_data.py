@@ -1,6 +1,6 @@
 """The data of a run: log, split, batch plans, and who met whom before."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,11 +9,13 @@ from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_time
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.split import Split, split_log
 from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import RankExchange
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.link_planner import LinkPlanner, Negatives
 from tpnet_dist.training.negative_sources import Universe
 
 PartName = Literal["val", "test"]
@@ -65,6 +67,27 @@ class RunData:
         """Negatives from these events; edges seen earlier are seen as `data.batching` has it."""
         before_moment = self.config.data.batching == "timestamps"
         return Universe(events, known=known, before_moment=before_moment)
+
+    def planner(
+        self,
+        neighbors: ShardedNeighbors,
+        negatives: Sequence[Negatives],
+        *,
+        key: SampleKey,
+        padding_node: int | None,
+    ) -> LinkPlanner:
+        """How this rank asks about a part of the log. `key`: what uniform sampling draws by."""
+        return LinkPlanner(
+            log=self.log,
+            rank=self.world.rank,
+            num_ranks=self.world.num_ranks,
+            neighbors=neighbors,
+            num_neighbors=self.config.model.neighbors,
+            sampling=self.config.model.sampling,
+            sample_key=key,
+            negatives=negatives,
+            padding_node=padding_node,
+        )
 
     def time_before(self, view: EventView, position: int | None = None) -> float:
         """Of the last event before a position of the view, or before its end; 0 if there is none."""

@@ -12,6 +12,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import RESULTS_NAME
 from tpnet_dist.training.checkpoint import CheckpointFolder
+from tpnet_dist.whole_file import whole_file
 
 CONFIG_NAME = "config.toml"
 
@@ -58,10 +59,9 @@ class RunFolder:
         return results
 
     def write_results(self, results: dict[str, Any]) -> None:
-        """Last of all, whole or not at all."""
-        aside = self.path / f".{RESULTS_NAME}.part"
-        aside.write_text(json.dumps(results, indent=2) + "\n")
-        aside.replace(self.path / RESULTS_NAME)
+        """Last of all."""
+        with whole_file(self.path / RESULTS_NAME) as file:
+            file.write(f"{json.dumps(results, indent=2)}\n".encode())
 
     def _require_same(self, config: Config) -> None:
         before, now = values_of(self.config()), values_of(config)

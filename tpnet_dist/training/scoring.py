@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -21,12 +20,11 @@ from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.model import LinkQuery
 from tpnet_dist.ranks.gather import gather_varied
 from tpnet_dist.training.display import Display
-from tpnet_dist.training.link_planner import LinkPlanner, Negatives
+from tpnet_dist.training.figures import Scores
+from tpnet_dist.training.link_planner import Negatives
 from tpnet_dist.training.link_queries import rows_ahead
 from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
-
-Scores = npt.NDArray[np.float32]
 
 EVALUATION_KEY = SampleKey(0, 0)
 """Evaluation draws the same negatives in every epoch and for every seed, so that figures compare."""
@@ -76,7 +74,10 @@ class Scorer:
         """
         started = time.perf_counter()
         world, config = self.data.world, self.config
-        requests = self._planner(negatives).requests(
+        planner = self.data.planner(
+            self.data.all_neighbors, negatives, key=EVALUATION_KEY, padding_node=self.parts.padding_node
+        )
+        requests = planner.requests(
             view,
             plan,
             record=config.evaluation.update,
@@ -95,20 +96,6 @@ class Scorer:
         self.speed.links += everything.size
         self.speed.seconds += time.perf_counter() - started
         return everything
-
-    def _planner(self, negatives: Sequence[Negatives]) -> LinkPlanner:
-        world, model = self.data.world, self.config.model
-        return LinkPlanner(
-            log=self.data.log,
-            rank=world.rank,
-            num_ranks=world.num_ranks,
-            neighbors=self.data.all_neighbors,
-            num_neighbors=model.neighbors,
-            sampling=model.sampling,
-            sample_key=EVALUATION_KEY,
-            negatives=negatives,
-            padding_node=self.parts.padding_node,
-        )
 
     def _logits(self, queries: Sequence[LinkQuery]) -> Tensor:
         """In parts, where one event alone has many competitors."""

@@ -37,8 +37,10 @@ class StepMeter:
     display: Display
     _waiting: list[_Step] = field(default_factory=list)
 
-    def add(self, outcome: StepOutcome, *, number: int, epoch: int, batches: range, num_events: int) -> None:
-        self._waiting.append(_Step(number, epoch, batches, num_events, outcome))
+    def add(self, outcome: StepOutcome, *, batches: range, num_events: int) -> None:
+        """The step that was counted last."""
+        progress = self.progress
+        self._waiting.append(_Step(progress.step, progress.epoch, batches, num_events, outcome))
         if len(self._waiting) == STEPS_PER_LOOK:
             self.look()
 

@@ -14,7 +14,6 @@ from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.figures import Figures
-from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.link_queries import Rows, rows_ahead
 from tpnet_dist.training.links import PlannedLinks
 from tpnet_dist.training.run_data import RunData
@@ -112,7 +111,7 @@ class SeedTrainer:
             epoch=progress.epoch,
         )
         progress.count_step(num_events)
-        meter.add(outcome, number=progress.step, epoch=progress.epoch, batches=batches, num_events=num_events)
+        meter.add(outcome, batches=batches, num_events=num_events)
         return batches
 
     def _rows_ahead(self, last_step: int) -> Iterator[tuple[PlannedLinks, Rows]]:
@@ -122,17 +121,8 @@ class SeedTrainer:
         first, last = (plan.position(step, per_step) for step in (progress.steps_of_epoch, last_step))
         memory_time = self._bring_memory_to(first.batch)
         key = SampleKey(self.seed, progress.epoch)
-        planner = LinkPlanner(
-            log=data.log,
-            rank=data.world.rank,
-            num_ranks=data.world.num_ranks,
-            neighbors=data.train_neighbors,
-            num_neighbors=config.model.neighbors,
-            sampling=config.model.sampling,
-            sample_key=key,
-            negatives=self.universe.negatives([config.training.negatives], key),
-            padding_node=self.parts.padding_node,
-        )
+        negatives = self.universe.negatives([config.training.negatives], key)
+        planner = data.planner(data.train_neighbors, negatives, key=key, padding_node=self.parts.padding_node)
         requests = planner.requests(data.split.train, plan, from_batch=first.batch, memory_time=memory_time)
         # exactly these on every rank: one that stopped earlier would leave the others waiting
         return rows_ahead(

@@ -15,7 +15,7 @@ from tests.shared_folder import shared_folder
 from tpnet_dist.errors import InputError
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import MAX_EVENTS, EventChunk, build_neighbor_index
-from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors, first_event_at
+from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
 
 NUM_NODES = 6
 KEY = SampleKey(seed=3, epoch=1)
@@ -63,7 +63,7 @@ def as_lists(found: Neighbors) -> list[list[tuple[int, int, float]]]:
 
 def bounds(log: Log, times) -> torch.Tensor:
     """From times to event numbers, also where the numbers have gaps."""
-    row = first_event_at(torch.from_numpy(log.time), torch.as_tensor(times, dtype=_dtype(log)))
+    row = torch.searchsorted(torch.from_numpy(log.time), torch.as_tensor(times, dtype=_dtype(log)))
     end = log.index[-1:] + 1 if len(log.index) else np.zeros(1, np.int64)
     return torch.from_numpy(np.concatenate((log.index, end)))[row]
 

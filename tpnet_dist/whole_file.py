@@ -1,0 +1,21 @@
+"""A small file appears whole or not at all, also when the machine stops."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file beside `path` that takes its place if the body succeeds; its folder must exist."""
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with aside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

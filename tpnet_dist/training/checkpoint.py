@@ -16,6 +16,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
 from tpnet_dist.model.published_names import load_published
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.engine import Engine
 from tpnet_dist.whole_file import whole_file
 
 BEST_NAME = "best.pt"
@@ -61,12 +62,13 @@ class CheckpointFolder:
     def __init__(self, folder: Path, *, keep: int, log_id: str, world: World) -> None:
         self.folder, self.keep, self.log_id, self.world = folder, keep, log_id, world
 
-    def save(self, model: TPNet, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    def save(self, model: TPNet, engine: Engine, progress: Progress) -> None:
+        optimizer = engine.optimizer_state()
         if self.world.rank:
             return
         state = {
             "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
+            "optimizer": optimizer,
             "progress": asdict(progress),
             "log_id": self.log_id,
         }
@@ -82,14 +84,14 @@ class CheckpointFolder:
             {"model": model.state_dict(), "epoch": progress.epoch, "log_id": self.log_id},
         )
 
-    def load_newest(self, model: TPNet, optimizer: torch.optim.Optimizer) -> Progress | None:
+    def load_newest(self, model: TPNet, engine: Engine) -> Progress | None:
         """None if there is nothing to go on from."""
         steps = self.world.on_first_rank(self._steps)
         if not steps:
             return None
         state = self.world.on_first_rank(lambda: self._read(steps[-1]))
         load_weights(model, state["model"], steps[-1])
-        optimizer.load_state_dict(state["optimizer"])
+        engine.load_optimizer_state(state["optimizer"])
         return Progress(**state["progress"])
 
     def load_best(self, model: TPNet) -> int:

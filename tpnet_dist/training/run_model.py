@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 from tpnet_dist.config import Config, MemoryConfig, default_width
 from tpnet_dist.events.reader import EventLog
@@ -12,8 +11,9 @@ from tpnet_dist.memory.walks import Walk
 from tpnet_dist.model import TPNet
 from tpnet_dist.ranks.exchange import Exchange
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.engine import DdpEngine, Engine
 from tpnet_dist.training.link_queries import QueryMaker
-from tpnet_dist.training.train_step import LinkScorer, TrainStep
+from tpnet_dist.training.train_step import TrainStep
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,13 @@ class RunModel:
         torch.manual_seed(seed)
         model = build_model(config, log).to(world.device)
         queries = QueryMaker(world.device, log.node_features)
-        scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
-        optimizer = torch.optim.Adam(model.parameters(), lr=config.training.learning_rate, fused=True)
-        step = TrainStep(scorer, optimizer, queries, world.num_ranks, seed)
+        engine = build_engine(config, model, world)
+        step = TrainStep(model, engine, queries, seed)
         return cls(model, memory, padding_node_of(config, log), queries, step)
+
+
+def build_engine(config: Config, model: TPNet, world: World) -> Engine:
+    return DdpEngine(model, learning_rate=config.training.learning_rate, num_ranks=world.num_ranks)
 
 
 def build_model(config: Config, log: EventLog) -> TPNet:

@@ -9,30 +9,18 @@ step, so gradients do not depend on the number of ranks.
 """
 
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 from torch.profiler import record_function
 
-from tpnet_dist.model import LinkQuery, TPNet
+from tpnet_dist.model import TPNet
 from tpnet_dist.model.dropout import event_keys
+from tpnet_dist.training.engine import Engine
 from tpnet_dist.training.link_queries import QueryMaker, Rows
 from tpnet_dist.training.links import PlannedLinks
-
-
-class LinkScorer(nn.Module):
-    """All queries of a batch in one forward pass, as data parallelism wants it."""
-
-    def __init__(self, model: TPNet) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, queries: list[LinkQuery]) -> list[Tensor]:
-        return [self.model(query) for query in queries]
 
 
 @dataclass(frozen=True)
@@ -49,10 +37,9 @@ class StepOutcome:
 class TrainStep:
     """What a step needs."""
 
-    scorer: DistributedDataParallel
-    optimizer: torch.optim.Optimizer
+    model: TPNet
+    engine: Engine
     queries: QueryMaker
-    num_ranks: int
     seed: int
 
     def __call__(
@@ -64,15 +51,13 @@ class TrainStep:
         epoch: int,
     ) -> StepOutcome:
         """`num_events`: of the whole step, on all ranks."""
-        self.scorer.train()  # type: ignore[no-untyped-call]
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.train()
         outcomes = []
         for number, (planned, rows) in enumerate(batches, start=1):
-            # gradients travel once, with the last batch
-            with nullcontext() if number == num_batches else self.scorer.no_sync():
+            with self.engine.batch(is_last=number == num_batches):
                 outcomes.append(self._learn_from(planned, rows, num_events, epoch))
         with record_function("optimizer"):
-            self.optimizer.step()
+            self.engine.step()
         losses, positives, negatives = zip(*outcomes, strict=True)
         return StepOutcome(torch.stack(losses).sum(), torch.cat(positives), torch.cat(negatives))
 
@@ -83,11 +68,10 @@ class TrainStep:
             keys_B = event_keys(self.seed, epoch, planned.events_B)
             queries = self.queries.queries(planned, rows, keys_B)
         with record_function("score"):
-            positive, negative = split_logits(self.scorer(queries))
+            positive, negative = split_logits(self.engine.score(queries))
             loss = links_loss(positive, negative) / (2 * num_events)
         with record_function("learn"):
-            # data parallelism averages over ranks where we want the sum
-            (loss * self.num_ranks).backward()  # type: ignore[no-untyped-call]
+            self.engine.learn(loss)
         return loss.detach(), positive.detach(), negative.detach()
 
 

@@ -53,7 +53,7 @@ class SeedTrainer:
     def _progress_so_far(self) -> Progress:
         """That of the newest checkpoint, whose state is taken on; without one, the very beginning."""
         parts, checkpoints = self.parts, self.checkpoints
-        progress = checkpoints.load_newest(parts.model, parts.step.optimizer)
+        progress = checkpoints.load_newest(parts.model, parts.step.engine)
         if progress is None:
             start_from_file(parts.model, self.config.model.weights, self.data.world)
         return progress or Progress()
@@ -169,7 +169,7 @@ class SeedTrainer:
         if self.log is not None:
             # what a checkpoint is beyond is not written again
             self.log.flush()
-        self.checkpoints.save(self.parts.model, self.parts.step.optimizer, self.progress)
+        self.checkpoints.save(self.parts.model, self.parts.step.engine, self.progress)
         self._saved_step = self.progress.step
 
     def _title(self) -> str:

@@ -12,6 +12,7 @@ from tpnet_dist.model import TPNet
 from tpnet_dist.model.published_names import to_published
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.checkpoint import CheckpointFolder, Progress, read_state, start_from
+from tpnet_dist.training.engine import DdpEngine
 
 
 def small_model(edge_width: int = 0) -> TPNet:
@@ -22,16 +23,20 @@ def folder_at(path: Path, world: World, *, keep: int = 2, log_id: str = "one") -
     return CheckpointFolder(path, keep=keep, log_id=log_id, world=world)
 
 
+def engine_of(model: TPNet) -> DdpEngine:
+    return DdpEngine(model, learning_rate=1e-3, num_ranks=1)
+
+
 @pytest.fixture
 def saved(tmp_path: Path) -> tuple[Path, TPNet, Progress]:
     model, progress = small_model(), Progress(epoch=1, steps_of_epoch=3, step=8, best_epoch=0, best_ap=0.5)
-    optimizer = torch.optim.Adam(model.parameters())
-    sum(weight.sum() for weight in model.parameters()).backward()
-    optimizer.step()
     with world_of_one() as world:
+        engine = engine_of(model)
+        engine.learn(sum((weight.sum() for weight in model.parameters()), torch.zeros(())))
+        engine.step()
         folder = folder_at(tmp_path, world)
         for progress.step in (4, 6, 8):
-            folder.save(model, optimizer, progress)
+            folder.save(model, engine, progress)
         folder.save_best(model, progress)
     return tmp_path, model, progress
 
@@ -40,20 +45,22 @@ def test_the_newest_stay_and_hold_everything(saved: tuple[Path, TPNet, Progress]
     path, model, progress = saved
     assert sorted(file.name for file in path.iterdir()) == ["best.pt", "step-00000006.pt", "step-00000008.pt"]
     other = small_model()
-    optimizer = torch.optim.Adam(other.parameters())
     with world_of_one() as world:
-        assert folder_at(path, world).load_newest(other, optimizer) == progress
+        engine = engine_of(other)
+        assert folder_at(path, world).load_newest(other, engine) == progress
         assert folder_at(path, world).load_best(small_model()) == 1
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, other.state_dict()[name])
-    assert len(optimizer.state_dict()["state"]) == len(list(model.parameters()))
+    state = engine.optimizer_state()
+    assert list(state) == [name for name, _ in model.named_parameters()]
+    assert all(torch.all(kept["exp_avg"] > 0) and kept["step"] == 1 for kept in state.values())
 
 
 def test_an_empty_folder_has_nothing_to_go_on_from(tmp_path: Path) -> None:
     model = small_model()
     with world_of_one() as world:
         folder = folder_at(tmp_path / "none", world)
-        assert folder.load_newest(model, torch.optim.Adam(model.parameters())) is None
+        assert folder.load_newest(model, engine_of(model)) is None
         with pytest.raises(InputError, match="there is no such checkpoint; train first"):
             folder.load_best(model)
 

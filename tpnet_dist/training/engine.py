@@ -1,0 +1,82 @@
+"""Who computes gradients, lets them meet over the ranks, and makes new weights of them."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tpnet_dist.model import LinkQuery, TPNet
+
+OptimizerState = dict[str, dict[str, Any]]
+"""What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
+and from every engine."""
+
+
+class Engine(Protocol):
+    """What a training step needs."""
+
+    def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
+        """Around scoring and learning from one batch of a step; with the last one gradients travel."""
+
+    def score(self, queries: Sequence[LinkQuery]) -> list[Tensor]:
+        """Logits of each query."""
+
+    def learn(self, loss: Tensor) -> None:
+        """Add the gradients of a loss, of which this rank has a share: over ranks they are summed."""
+
+    def step(self) -> None:
+        """New weights; gradients are forgotten."""
+
+    def optimizer_state(self) -> OptimizerState:
+        """Every rank must call it."""
+
+    def load_optimizer_state(self, state: OptimizerState) -> None:
+        """Every rank must call it."""
+
+
+class LinkScorer(nn.Module):
+    """All queries of a batch in one forward pass, as data parallelism wants it."""
+
+    def __init__(self, model: TPNet) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, queries: Sequence[LinkQuery]) -> list[Tensor]:
+        return [self.model(query) for query in queries]
+
+
+class DdpEngine:
+    """torch's DistributedDataParallel and Adam: gradients travel while others are still computed."""
+
+    def __init__(self, model: TPNet, *, learning_rate: float, num_ranks: int) -> None:
+        self._model, self._num_ranks = model, num_ranks
+        self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
+        self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+
+    def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
+        return nullcontext() if is_last else self._scorer.no_sync()
+
+    def score(self, queries: Sequence[LinkQuery]) -> list[Tensor]:
+        logits: list[Tensor] = self._scorer(queries)
+        return logits
+
+    def learn(self, loss: Tensor) -> None:
+        # data parallelism averages over ranks where we want the sum
+        (loss * self._num_ranks).backward()  # type: ignore[no-untyped-call]
+
+    def step(self) -> None:
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def optimizer_state(self) -> OptimizerState:
+        state = self._optimizer.state
+        return {name: dict(state[weight]) for name, weight in self._model.named_parameters() if state[weight]}
+
+    def load_optimizer_state(self, state: OptimizerState) -> None:
+        names = [name for name, _ in self._model.named_parameters()]
+        groups = self._optimizer.state_dict()["param_groups"]
+        by_number = {number: state[name] for number, name in enumerate(names) if name in state}
+        self._optimizer.load_state_dict({"state": by_number, "param_groups": groups})

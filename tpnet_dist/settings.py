@@ -11,6 +11,7 @@ from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_layer, read_preset
 from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, keys_of
+from tpnet_dist.errors import InputError
 
 PROGRAM = "python -m tpnet_dist.train"
 BUILTIN_PRESET = "social"
@@ -24,6 +25,7 @@ class TrainSettings:
     config: Config
     run_dir: Path | None
     check: bool
+    profile: int
     debug: bool
 
 
@@ -40,6 +42,8 @@ class OwnFlags:
     """Where the run is kept; if it holds an interrupted run, that one goes on."""
     check: bool = False
     """Check data and settings, say what the run will take, and stop."""
+    profile: Annotated[int, arg(metavar="STEPS")] = 0
+    """Trace so many training steps into DIR/profile, and show where their time went."""
     debug: bool = False
     """Show the traceback of an error."""
 
@@ -83,8 +87,14 @@ def parse_train(words: list[str]) -> TrainSettings:
         layers.insert(0, read_preset(own.preset))
     elif not any(layer.get("data.folder") for layer in [*layers, said]):
         layers.insert(0, read_preset(BUILTIN_PRESET))
+    if own.profile < 0:
+        raise InputError(f"--profile is {own.profile}, but must be at least 0 steps; raise it")
     return TrainSettings(
-        config=config_from([*layers, said]), run_dir=own.run_dir, check=own.check, debug=own.debug
+        config=config_from([*layers, said]),
+        run_dir=own.run_dir,
+        check=own.check,
+        profile=own.profile,
+        debug=own.debug,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpnet_dist.config import Config
 from tpnet_dist.errors import errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_alone, launched_as_first
+from tpnet_dist.ranks.launch_environment import launched_alone, launched_as_first, quiet_profiler
 from tpnet_dist.settings import PROGRAM, TrainSettings, parse_train
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def main() -> None:
 
 
 def _run(settings: TrainSettings) -> None:
+    quiet_profiler()
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
@@ -40,7 +41,7 @@ def _run(settings: TrainSettings) -> None:
                 forecast.show(Console())
             return
         run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config))
-        train(config, run_dir, world)
+        train(config, run_dir, world, profile_steps=settings.profile)
 
 
 def _with_data(config: Config, world: "World") -> Config:

@@ -17,6 +17,7 @@ from tpnet_dist.training.checkpoint import CheckpointFolder
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Passes
 from tpnet_dist.training.run import open_data
+from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer
 
 TOLERANCE = 1e-5
@@ -28,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_log(tmp_path_factory.mktemp("parity") / "log")
 
 
-def train_on(world: World, config: Config, run: Path) -> dict[str, Any]:
+def train_on(world: World, config: Config, run: Path, profile: ProfileWish | None = None) -> dict[str, Any]:
     """Figures, and on the first rank the loss of every step."""
     data = open_data(config, world)
     run.mkdir(exist_ok=True)
@@ -42,6 +43,7 @@ def train_on(world: World, config: Config, run: Path) -> dict[str, Any]:
         checkpoints=checkpoints,
         log=log,
         display=Display(),
+        profile=profile,
     )
     results = trainer.train()
     if log is not None:

@@ -9,3 +9,8 @@ def launched_as_first() -> bool:
 
 def launched_alone() -> bool:
     return os.environ.get("WORLD_SIZE", "1") == "1"
+
+
+def quiet_profiler() -> None:
+    """Before torch is imported: its profiler's library is not to talk of its own stages."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")

@@ -61,18 +61,21 @@ class World:
             answer = act()
         except (InputError, OSError) as error:
             refusal = error
-        refusals: list[InputError | OSError | None] = [None] * self.num_ranks
-        dist.all_gather_object(refusals, refusal)
-        for rank, first in enumerate(refusals):
+        for rank, first in enumerate(self.gather_objects(refusal)):
             if first is not None:
                 raise InputError(f"rank {rank}: {sentence_of(first)}") if rank else first
         given: Answer = answer
         return given
 
+    def gather_objects(self, mine: Answer) -> list[Answer]:
+        """Each rank's, in order, on every rank."""
+        everybody: list[Any] = [None] * self.num_ranks
+        dist.all_gather_object(everybody, mine)
+        return everybody
+
     def require_agreement(self, facts: Mapping[str, Any]) -> None:
         """Refuse to start where ranks see different data or settings, naming the rank and the key."""
-        everybody: list[Mapping[str, Any]] = [{}] * self.num_ranks
-        dist.all_gather_object(everybody, dict(facts))
+        everybody = self.gather_objects(dict(facts))
         first = everybody[0]
         for rank, theirs in enumerate(everybody):
             for key in sorted({*first, *theirs}):

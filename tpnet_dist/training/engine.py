@@ -30,6 +30,9 @@ class Engine(Protocol):
     def step(self) -> None:
         """New weights; gradients are forgotten."""
 
+    def exposed_seconds(self) -> float:
+        """How long the last gradients still travelled when all were computed, if someone asked before."""
+
     def optimizer_state(self) -> OptimizerState:
         """Every rank must call it."""
 
@@ -70,6 +73,13 @@ class DdpEngine:
     def step(self) -> None:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
+
+    def exposed_seconds(self) -> float:
+        # from now on of every step, not of each hundredth
+        self._scorer._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
+        times = self._scorer._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        hidden = times.get("backward_compute_comm_overlap_time", 0)
+        return float(times.get("backward_comm_time", 0) - hidden) / 1e9
 
     def optimizer_state(self) -> OptimizerState:
         state = self._optimizer.state

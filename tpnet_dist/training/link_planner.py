@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.profiler import record_function
 
 from tpnet_dist.events.batch_plan import BatchPlan, slice_of
 from tpnet_dist.events.reader import EventLog
@@ -99,6 +100,7 @@ class LinkPlanner:
             for offset in range(0, largest_slice, size)
         ]
 
+    @record_function("plan")
     def _plan(self, batch: EventBatch, here: slice, memory_time: float) -> PlannedLinks:
         mine = batch.selected[here]
         time_B = batch.events.time_B[here]

@@ -21,10 +21,11 @@ from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.scoring import Scorer
+from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer
 
 
-def train(config: Config, run_dir: Path, world: World) -> dict[str, Any]:
+def train(config: Config, run_dir: Path, world: World, *, profile_steps: int = 0) -> dict[str, Any]:
     """Start the run, go on with it, or show what it came to; every rank gets the results."""
     Forecast.of(config, world)
     run = world.on_first_rank(lambda: RunFolder.start(run_dir, config))
@@ -32,7 +33,8 @@ def train(config: Config, run_dir: Path, world: World) -> dict[str, Any]:
     if results is not None:
         display_for(world.rank).say(f"{run_dir}: this run is finished; here is what it came to")
     else:
-        results = _train_seeds(config, run, world)
+        profile = ProfileWish(profile_steps, run_dir / "profile")
+        results = _train_seeds(config, run, world, profile)
     if world.rank == 0:
         print_results(results, Console())
     return results
@@ -60,7 +62,7 @@ def open_data(config: Config, world: World) -> RunData:
     return data
 
 
-def _train_seeds(config: Config, run: RunFolder, world: World) -> dict[str, Any]:
+def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
     data, display = open_data(config, world), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
     log = RunLog(run.path) if world.rank == 0 else None
@@ -70,7 +72,14 @@ def _train_seeds(config: Config, run: RunFolder, world: World) -> dict[str, Any]
         checkpoints = _checkpoints(run, seed, data)
         # not kept: the next seed needs its room
         by_seed[seed] = SeedTrainer(
-            config, data, seed, passes=passes, checkpoints=checkpoints, log=log, display=display
+            config,
+            data,
+            seed,
+            passes=passes,
+            checkpoints=checkpoints,
+            log=log,
+            display=display,
+            profile=profile,
         ).train()
     results = {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
     if log is not None:

@@ -8,7 +8,7 @@ Every rank scores its slice of each timestamp batch of the step. The loss is the
 step, so gradients do not depend on the number of ranks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -53,7 +53,7 @@ class TrainStep:
         """`num_events`: of the whole step, on all ranks."""
         self.model.train()
         outcomes = []
-        for number, (planned, rows) in enumerate(batches, start=1):
+        for number, (planned, rows) in enumerate(_waiting_for(batches), start=1):
             with self.engine.batch(is_last=number == num_batches):
                 outcomes.append(self._learn_from(planned, rows, num_events, epoch))
         with record_function("optimizer"):
@@ -70,9 +70,19 @@ class TrainStep:
         with record_function("score"):
             positive, negative = split_logits(self.engine.score(queries))
             loss = links_loss(positive, negative) / (2 * num_events)
-        with record_function("learn"):
+        with record_function("backward"):
             self.engine.learn(loss)
         return loss.detach(), positive.detach(), negative.detach()
+
+
+def _waiting_for(batches: Iterable[tuple[PlannedLinks, Rows]]) -> Iterator[tuple[PlannedLinks, Rows]]:
+    iterator = iter(batches)
+    while True:
+        with record_function("wait"):
+            batch = next(iterator, None)
+        if batch is None:
+            return
+        yield batch
 
 
 def split_logits(logits: list[Tensor]) -> tuple[Tensor, Tensor]:

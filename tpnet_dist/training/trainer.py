@@ -20,6 +20,7 @@ from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.scoring import Scorer
 from tpnet_dist.training.step_meter import StepMeter
+from tpnet_dist.training.step_profile import ProfileWish
 
 
 class SeedTrainer:
@@ -35,11 +36,13 @@ class SeedTrainer:
         checkpoints: CheckpointFolder,
         log: RunLog | None,
         display: Display,
+        profile: ProfileWish | None = None,
     ) -> None:
         # config
         self.config, self.seed = config, seed
         # parts
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
+        self.profile = profile or ProfileWish()
         self.parts = RunModel.build(config, data.log, data.world, seed)
         self.scorer = Scorer(config, data, self.parts, display)
         self.evaluator = Evaluator(self.scorer, passes)
@@ -81,6 +84,7 @@ class SeedTrainer:
         first_event = plan.position(progress.steps_of_epoch, config.batches_per_step).event
         with self.display.stage(self._title(), plan.num_events, done=first_event):
             rows = self._rows_ahead(last_step)
+            profile = self.profile.begin(self.data.world, self.parts.step.engine, self.display)
             for number in range(progress.steps_of_epoch, last_step):
                 started = time.perf_counter()
                 batches = self._learn(number, rows, meter)
@@ -92,6 +96,8 @@ class SeedTrainer:
                 progress.seconds += time.perf_counter() - started
                 if saves:
                     self._save()
+                profile.end_step()
+            profile.close()
             # nothing is left, but the thread that looks for more is to end before the memory is used again
             assert next(rows, None) is None
         if last_step < plan.num_steps(config.batches_per_step):

@@ -1,0 +1,62 @@
+"""`--profile`: every rank writes a trace with all phases, the table adds up, and losses stay the same."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.rank_pool import RankPools
+from tests.ranks.test_training_parity import train_on
+from tests.training_runs import small_config, small_log
+from tpnet_dist.config import Config
+from tpnet_dist.ranks.world import World
+from tpnet_dist.training.step_profile import EXCHANGE_PHASES, MODEL_PHASES, ProfileWish, exposed_share, show
+
+STEPS = 4
+
+
+def train_profiled(world: World, config: Config, run: Path, traces: Path) -> dict[str, Any]:
+    return train_on(world, config, run, ProfileWish(STEPS, traces))
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_each_rank_writes_a_trace_and_trains_as_without(
+    rank_pools: RankPools, tmp_path: Path, num_ranks: int
+) -> None:
+    config = small_config(small_log(tmp_path / "log"), training={"epochs": 1})
+    pool = rank_pools[num_ranks]
+    profiled = pool.run(train_profiled, config, tmp_path / "profiled", tmp_path / "traces")
+    assert profiled == pool.run(train_on, config, tmp_path / "plain")
+    for rank in range(num_ranks):
+        spans = spans_of(tmp_path / "traces" / f"rank-{rank}.json.gz")
+        assert len([name for name, _ in spans if name.startswith("ProfilerStep")]) == STEPS
+        threads = dict(spans)
+        assert threads["score"] == threads["backward"] == threads["optimizer"] == threads["wait"]
+        assert threads["fetch"] == threads["record"] != threads["score"]
+
+
+def spans_of(path: Path) -> list[tuple[str, int]]:
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    return [(event["name"], event["tid"]) for event in events if event.get("cat") == "user_annotation"]
+
+
+def test_an_epoch_without_steps_to_trace_leaves_none(rank_pools: RankPools, tmp_path: Path) -> None:
+    config = small_config(small_log(tmp_path / "log"), training={"max_steps": 3})
+    rank_pools[1].run(train_profiled, config, tmp_path / "run", tmp_path / "traces")
+    assert not (tmp_path / "traces").exists()
+
+
+def test_the_table_shows_each_rank_and_the_share_of_the_mean() -> None:
+    phases = dict.fromkeys((*MODEL_PHASES, *EXCHANGE_PHASES), 0.01)
+    by_rank = [{**phases, "step": 0.1, "wait": 0.002}, {**phases, "step": 0.3, "wait": 0.008}]
+    console = Console(record=True, width=100)
+    show(by_rank, 7, console)
+    text = console.export_text()
+    assert "7 steps" in text and "rank 1" in text
+    [wait] = [line for line in text.splitlines() if " wait " in line]
+    assert [cell.strip() for cell in wait.split("│")[3:6]] == ["2.0", "8.0", "2.5%"]
+    assert exposed_share(by_rank) == pytest.approx((0.005 + 0.01) / 0.2)

@@ -1,0 +1,142 @@
+"""`--profile N`: a trace of some training steps on every rank, and a table of where their time went.
+
+model      wait for rows, query, score, backward, all-reduce as far as backward does not hide it, optimizer
+exchange   plan, fetch, record: in the pipeline's thread, so they cost what the model waits, and cores
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.profiler as profiler
+from rich.console import Console
+from rich.table import Table
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
+from torch.profiler import ProfilerActivity
+
+from tpnet_dist.ranks.world import World
+from tpnet_dist.training.display import Display
+from tpnet_dist.training.engine import Engine
+
+WARM_UP_STEPS = 5
+"""Not traced: buffers and pipeline fill up."""
+MODEL_PHASES = ("wait", "query", "score", "backward", "all-reduce", "optimizer")
+EXCHANGE_PHASES = ("plan", "fetch", "record")
+EXPOSED = ("wait", "all-reduce")
+"""What the model stands still for."""
+
+Seconds = dict[str, float]
+"""By phase, of one rank."""
+
+
+@dataclass
+class ProfileWish:
+    """What `--profile` asks for, once in a process."""
+
+    steps: int = 0
+    folder: Path = Path("profile")
+    """Where the traces go."""
+
+    def begin(self, world: World, engine: Engine, display: Display) -> "StepProfile":
+        steps, self.steps = self.steps, 0
+        return StepProfile(steps, self.folder, world, engine, display)
+
+
+class StepProfile:
+    """Traces steps of an epoch after a warm-up, as many as it has; with no steps asked for, nothing."""
+
+    def __init__(self, steps: int, folder: Path, world: World, engine: Engine, display: Display) -> None:
+        # parts
+        self._folder, self._world, self._engine, self._display = folder, world, engine, display
+        self._profiler = self._start(steps) if steps else None
+        # progress
+        self._last = WARM_UP_STEPS + steps
+        self._done = 0
+        self._all_reduce = 0.0
+
+    def _start(self, steps: int) -> profiler.profile:
+        started = profiler.profile(
+            activities=_activities(self._world.device),
+            schedule=profiler.schedule(wait=0, warmup=WARM_UP_STEPS, active=steps, repeat=1),
+            on_trace_ready=self._keep,
+            # the exchange runs in a thread of its own
+            experimental_config=torch._C._profiler._ExperimentalConfig(profile_all_threads=True),
+        )
+        started.start()
+        return started
+
+    def end_step(self) -> None:
+        if self._profiler is None:
+            return
+        exposed = self._engine.exposed_seconds()
+        if self._done >= WARM_UP_STEPS:
+            self._all_reduce += exposed
+        self._done += 1
+        self._profiler.step()
+        if self._done == self._last:
+            self.close()
+
+    def close(self) -> None:
+        """Tell what was found; every rank must call it."""
+        if self._profiler is None:
+            return
+        ending, self._profiler = self._profiler, None
+        ending.stop()
+        if self._done <= WARM_UP_STEPS:
+            self._display.say(f"--profile: the epoch has {self._done} steps, of which none is left to trace")
+
+    def _keep(self, traced: profiler.profile) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"rank-{self._world.rank}.json.gz"
+        traced.export_chrome_trace(str(path))
+        steps = self._done - WARM_UP_STEPS
+        mine = {phase: seconds / steps for phase, seconds in self._seconds(traced).items()}
+        by_rank = self._world.gather_objects(mine)
+        if self._world.rank == 0:
+            show(by_rank, steps, Console())
+            self._display.say(
+                f"{self._folder}: a trace of each rank, for ui.perfetto.dev or chrome://tracing"
+            )
+
+    def _seconds(self, traced: profiler.profile) -> Seconds:
+        found = dict.fromkeys(("step", *MODEL_PHASES, *EXCHANGE_PHASES), 0.0)
+        for event in traced.events() or ():  # type: ignore[no-untyped-call]
+            name = "step" if event.name.startswith("ProfilerStep") else event.name
+            if name in found and event.device_type == DeviceType.CPU:
+                found[name] += event.cpu_time_total / 1e6
+        found["all-reduce"] = min(self._all_reduce, found["backward"])
+        found["backward"] -= found["all-reduce"]
+        return found
+
+
+def show(by_rank: list[Seconds], steps: int, console: Console) -> None:
+    """Milliseconds per step of every rank, and the share of the mean."""
+    table = Table("", "phase", title=f"Milliseconds per step, {steps} steps")
+    for rank in range(len(by_rank)):
+        table.add_column(f"rank {rank}", justify="right")
+    table.add_column("share", justify="right")
+    mean_step = _mean(by_rank, "step")
+    for side, phases in (("model", MODEL_PHASES), ("exchange", EXCHANGE_PHASES)):
+        for phase in phases:
+            table.add_row(side, phase, *_cells(by_rank, phase, mean_step))
+        table.add_section()
+    table.add_row("", "whole step", *_cells(by_rank, "step", mean_step))
+    console.print(table)
+    console.print(f"the model stands still for other ranks or rows {exposed_share(by_rank):.1%} of a step")
+
+
+def exposed_share(by_rank: list[Seconds]) -> float:
+    return sum(_mean(by_rank, phase) for phase in EXPOSED) / max(_mean(by_rank, "step"), 1e-12)
+
+
+def _cells(by_rank: list[Seconds], phase: str, mean_step: float) -> list[str]:
+    share = _mean(by_rank, phase) / max(mean_step, 1e-12)
+    return [*(f"{1e3 * seconds[phase]:,.1f}" for seconds in by_rank), f"{share:.1%}"]
+
+
+def _mean(by_rank: list[Seconds], phase: str) -> float:
+    return sum(seconds[phase] for seconds in by_rank) / len(by_rank)
+
+
+def _activities(device: torch.device) -> list[ProfilerActivity]:
+    return [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]

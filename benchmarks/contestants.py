@@ -67,6 +67,17 @@ class StopWatch:
         self._last = now
 
 
+@dataclass(frozen=True)
+class StepTimes:
+    """One rank's, step by step."""
+
+    seconds: list[float]
+    waits: list[float]
+    """For rows."""
+    all_reduces: list[float]
+    """What backward did not hide of them."""
+
+
 class Trainer(Contestant):
     """The parts of `SeedTrainer` and `Scorer`."""
 
@@ -84,15 +95,23 @@ class Trainer(Contestant):
         self.to_score: Iterator[MemoryRequest[PlannedLinks]] = iter(())
 
     def learn(self, steps: int) -> list[float]:
-        watch = StopWatch()
+        return self.learn_and_look(steps).seconds
+
+    def learn_and_look(self, steps: int) -> StepTimes:
+        """Steps, and what they wait for."""
+        watch, waits, all_reduces = StopWatch(), [], []
         rows = rows_ahead(self._memory, islice(self.to_learn, steps), prefetch=self._prefetch)
         for _ in range(steps):
+            waiting = time.perf_counter()
+            batch = next(rows)
+            waits.append(time.perf_counter() - waiting)
             num_events = self.config.training.batch_size
-            self.parts.step(islice(rows, 1), num_batches=1, num_events=num_events, epoch=0)
+            self.parts.step([batch], num_batches=1, num_events=num_events, epoch=0)
+            all_reduces.append(self.parts.step.engine.exposed_seconds())
             watch.lap()
         # let the pipeline's thread end
         assert next(rows, None) is None
-        return watch.laps
+        return StepTimes(watch.laps, waits, all_reduces)
 
     def begin_to_score(self) -> None:
         self._memory.reset(0)

@@ -2,6 +2,7 @@
 
     python -m benchmarks.train_step --data data/uci --ranking 100
     python -m benchmarks.train_step                              # a social log of UCI's size, no data needed
+    python -m benchmarks.train_step --ranks 1 2 4                # ranks against one another instead
 
 Batches of 200 events, dropout 0.1, 20 neighbours, 3 hops, the paper's width, one random negative per event.
 Ours is the real trainer's path: planning, fetch, record, forward, backward, optimizer; launched once as one
@@ -25,6 +26,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.rank_scaling import as_results, measure_ranks, print_ranks
 from benchmarks.results_line import print_results_line
 from benchmarks.train_step_ranks import (
     Launch,
@@ -62,6 +64,8 @@ class Settings:
     """Threads of the literal form and of ours as one rank; ours also as so many ranks of one thread."""
     profile: Literal["published", "paper"] = "published"
     """Of ours; the literal form is `published`."""
+    ranks: tuple[int, ...] = ()
+    """Compare these numbers of ranks of one thread, with and without prefetch, and nothing else."""
     ranking: int = 0
     """How many other destinations each event is ranked against; 0: no ranking."""
     ranking_events: int = 1000
@@ -87,6 +91,9 @@ def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
     with errors_for_people("python -m benchmarks.train_step", debug=False), ExitStack() as stack:
         config = _config(settings, stack)
+        if settings.ranks:
+            compare_ranks(settings, config)
+            return
         contest = Contest(settings, config, stack)
         figures = [*contest.measure("training"), *contest.measure("scoring")]
         best = {phase: _best(figures, phase) for phase in ("training", "scoring")}
@@ -94,8 +101,17 @@ def main() -> None:
         if settings.ranking:
             results["ranking"] = measure_ranking(settings, config)
     print_tables(results)
-    asked = asdict(settings) | {"data": settings.data and str(settings.data)}
-    print_results_line("train_step", {"settings": asked, **results})
+    print_results_line("train_step", {"settings": _asked(settings), **results})
+
+
+def compare_ranks(settings: Settings, config: Config) -> None:
+    figures = measure_ranks(config, settings.ranks, steps=settings.steps, turns=settings.turns)
+    print_ranks(figures)
+    print_results_line("train_step", {"settings": _asked(settings), "ranks": as_results(figures)})
+
+
+def _asked(settings: Settings) -> dict[str, Any]:
+    return asdict(settings) | {"data": settings.data and str(settings.data)}
 
 
 class Contest:
@@ -171,6 +187,8 @@ def _check(settings: Settings, config: Config) -> None:
     for name, value in (("steps", settings.steps), ("turns", settings.turns), ("cores", settings.cores)):
         if value < 1:
             raise InputError(f"--{name} is {value}, but must be at least 1; raise it")
+    if any(number < 1 for number in settings.ranks):
+        raise InputError(f"--ranks is {settings.ranks}, but each must be at least 1; change it")
     log = EventLog(config.data.folder)
     split, batch_size = split_of(log, config.data), config.training.batch_size
     wanted = settings.steps * (1 + settings.turns)

@@ -1,0 +1,125 @@
+"""How much faster several ranks of one thread train than one, and how long they stand still for one another.
+
+The part of `train_step` that `--ranks 1 2 4` asks for: the real trainer's steps, launches taking turns, each
+with and without prefetch. A rank stands still while it waits for rows, and for the gradients of others as far
+as its own backward pass does not hide it.
+"""
+
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contestants import StepTimes, Trainer
+from tests.rank_pool import RankPool
+from tpnet_dist.config import Config
+from tpnet_dist.ranks.host_memory import keep_large_buffers
+from tpnet_dist.ranks.world import World
+
+SECONDS_PER_TASK = 3600.0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """So many ranks of one thread."""
+
+    ranks: int
+    prefetch: int
+
+
+@dataclass(frozen=True)
+class RankFigures:
+    """One launch."""
+
+    ranks: int
+    prefetch: int
+    step_p50_ms: float
+    step_p90_ms: float
+    events_per_second: float
+    """Over whole turns."""
+    times_first: float
+    """Against the first number of ranks with the same prefetch."""
+    wait_share: float
+    """Of a step, waiting for rows; mean over ranks and steps."""
+    all_reduce_share: float
+    """Of a step, gradients travelling that backward does not hide."""
+
+    @property
+    def exposed_share(self) -> float:
+        return self.wait_share + self.all_reduce_share
+
+
+def measure_ranks(config: Config, ranks: tuple[int, ...], *, steps: int, turns: int) -> list[RankFigures]:
+    """One turn more comes first and is not counted."""
+    prefetches = dict.fromkeys([config.memory.prefetch, 0])
+    launches = [Launch(number, prefetch) for prefetch in prefetches for number in dict.fromkeys(ranks)]
+    times: dict[Launch, list[StepTimes]] = {launch: [] for launch in launches}
+    with ExitStack() as stack:
+        pools = {launch: stack.enter_context(closing(RankPool(launch.ranks))) for launch in launches}
+        for turn in range(1 + turns):
+            for launch, pool in pools.items():
+                memory = replace(config.memory, prefetch=launch.prefetch)
+                asked = replace(config, memory=memory)
+                of_ranks = pool.run(learn_on_rank, asked, steps, seconds=SECONDS_PER_TASK)
+                times[launch] += of_ranks if turn else []
+    size = config.training.batch_size
+    rates = {launch: _rate(times[launch], size, launch.ranks) for launch in launches}
+    return [_figures(launch, times[launch], rates, ranks[0]) for launch in launches]
+
+
+def learn_on_rank(world: World, config: Config, steps: int) -> StepTimes:
+    return trainer_of(world, config).learn_and_look(steps)
+
+
+@cache
+def trainer_of(world: World, config: Config) -> Trainer:
+    torch.set_num_threads(1)
+    keep_large_buffers()
+    return Trainer(config, world)
+
+
+def _rate(times: list[StepTimes], batch_size: int, num_ranks: int) -> float:
+    turns = [times[first : first + num_ranks] for first in range(0, len(times), num_ranks)]
+    # a step is over when the last rank is
+    seconds = sum(float(np.max([one.seconds for one in turn], axis=0).sum()) for turn in turns)
+    return batch_size * sum(len(turn[0].seconds) for turn in turns) / seconds
+
+
+def _figures(
+    launch: Launch, times: list[StepTimes], rates: dict[Launch, float], first_ranks: int
+) -> RankFigures:
+    seconds = np.concatenate([one.seconds for one in times])
+    half, most = np.quantile(seconds, [0.5, 0.9]).tolist()
+    total = float(seconds.sum())
+    return RankFigures(
+        ranks=launch.ranks,
+        prefetch=launch.prefetch,
+        step_p50_ms=1e3 * half,
+        step_p90_ms=1e3 * most,
+        events_per_second=rates[launch],
+        times_first=rates[launch] / rates[Launch(first_ranks, launch.prefetch)],
+        wait_share=sum(sum(one.waits) for one in times) / total,
+        all_reduce_share=sum(sum(one.all_reduces) for one in times) / total,
+    )
+
+
+def print_ranks(figures: list[RankFigures]) -> None:
+    table = Table("ranks", "prefetch", title="Training steps of 200 events, ranks of one thread")
+    for heading in ("P50 ms", "P90 ms", "events/s", f"× {figures[0].ranks} rank(s)", "waits", "all-reduce"):
+        table.add_column(heading, justify="right")
+    for one in figures:
+        table.add_row(
+            *(str(one.ranks), str(one.prefetch)),
+            *(f"{value:,.0f}" for value in (one.step_p50_ms, one.step_p90_ms, one.events_per_second)),
+            *(f"{one.times_first:.2f}", f"{one.wait_share:.1%}", f"{one.all_reduce_share:.1%}"),
+        )
+    Console(width=120).print(table)
+
+
+def as_results(figures: list[RankFigures]) -> list[dict[str, Any]]:
+    return [asdict(one) | {"exposed_share": one.exposed_share} for one in figures]

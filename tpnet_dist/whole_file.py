@@ -17,5 +17,15 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
+        sync_folder(path.parent)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names, as they are now, outlast a machine that stops."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,7 +1,5 @@
 """A data folder appears complete or not at all: it is written aside under a lock, then renamed."""
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +8,8 @@ from typing import BinaryIO
 
 from tpnet_dist.errors import OUT_OF_SPACE, InputError
 from tpnet_dist.events.manifest import MANIFEST_NAME, is_data_file, is_manifest
+from tpnet_dist.only_writer import only_writer
+from tpnet_dist.whole_file import sync_folder
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     target = _checked_name(target)
     staging = target.with_name(f".{target.name}.partial")
-    with _parents_of(target), _only_writer(target), _full_disk_named(target):
+    with _parents_of(target), only_writer(target), _full_disk_named(target):
         _bring_back_replaced(target)
         _refuse_to_lose_files(target, overwrite)
         shutil.rmtree(staging, ignore_errors=True)
@@ -38,7 +38,7 @@ def staged_file(target: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
     """Yield a file beside `target` that takes its place if the body succeeds, else goes."""
     target = _checked_name(target)
     staging = target.with_name(f".{target.name}.partial")
-    with _parents_of(target), _only_writer(target), _full_disk_named(target):
+    with _parents_of(target), only_writer(target), _full_disk_named(target):
         if target.is_dir():
             raise InputError(f"{target}: is a folder where a file is wanted; give a file name")
         if target.exists() and not overwrite:
@@ -106,26 +106,6 @@ def _foreign_files(target: Path) -> str | None:
     return None
 
 
-@contextmanager
-def _only_writer(target: Path) -> Iterator[None]:
-    """Hold a lock that dies with the process, so two runs never write one folder."""
-    path = target.with_name(f".{target.name}.lock")
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_current = path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino
-        except BlockingIOError:
-            is_current = False
-        if not is_current:  # held by another run, or just let go and removed by it
-            raise InputError(
-                f"{target}: another process is writing this folder; wait for it or choose another folder"
-            )
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
 def _replaced_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.replaced")
 
@@ -144,13 +124,5 @@ def _put_in_place(staging: Path, target: Path) -> None:
     if target.exists():
         target.rename(replaced)
     staging.rename(target)
-    _sync(target.parent)
+    sync_folder(target.parent)
     shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

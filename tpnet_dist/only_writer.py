@@ -1,0 +1,47 @@
+"""Two processes never write one folder: a lock beside it, which dies with its holder."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from tpnet_dist.errors import InputError
+
+
+@contextmanager
+def only_writer(target: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of `target`, whose parent must exist; `patience`: seconds to wait for another holder."""
+    path = target.with_name(f".{target.name}.lock")
+    with _locked(path, patience) as has_lock:
+        if not has_lock:
+            raise InputError(
+                f"{target}: another process is writing this folder; wait for it or choose another folder"
+            )
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path, patience: float) -> Iterator[bool]:
+    deadline = time.monotonic() + patience
+    while True:
+        with path.open("w") as lock:
+            has_lock = _is_taken(path, lock)
+            if has_lock or time.monotonic() >= deadline:
+                yield has_lock
+                return
+        time.sleep(0.1)
+
+
+def _is_taken(path: Path, lock: TextIO) -> bool:
+    """Not if another process holds it, or has just let it go and removed it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return path.stat().st_ino == os.fstat(lock.fileno()).st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False

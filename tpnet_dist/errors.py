@@ -34,7 +34,9 @@ def errors_for_people(
 
     SIGINT, SIGTERM and SIGHUP unwind the stack, so that what was half-written is removed on the way.
     """
-    previous = {number: signal.signal(number, _raise_stopped) for number in _STOPPING_SIGNALS}
+    # nohup and the like have signals ignored: so they stay
+    heard = [number for number in _STOPPING_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, _raise_stopped) for number in heard}
     try:
         yield
     except BrokenPipeError:

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -81,6 +82,7 @@ def _run(command: EvaluateCommand) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
+    from tpnet_dist.ranks.failure import ends_together
     from tpnet_dist.ranks.host_memory import keep_large_buffers
     from tpnet_dist.ranks.world import join_world
     from tpnet_dist.training.results import print_results
@@ -89,8 +91,9 @@ def _run(command: EvaluateCommand) -> None:
 
     run = RunFolder.open(command.run)
     keep_large_buffers()
-    with join_world() as world:
-        results = evaluate(run, command.changed(run.config()), world)
+    config = command.changed(run.config())
+    with join_world(timedelta(seconds=config.training.timeout)) as world, ends_together(world, PROGRAM):
+        results = evaluate(run, config, world)
         if world.rank == 0 and command.json:
             json.dump(results, sys.stdout, indent=2)
             print()

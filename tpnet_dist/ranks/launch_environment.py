@@ -14,3 +14,12 @@ def launched_alone() -> bool:
 def quiet_profiler() -> None:
     """Before torch is imported: its profiler's library is not to talk of its own stages."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+
+def launched_by_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def restarts_so_far() -> int:
+    """How often torchrun has started the ranks again (`--max-restarts`)."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

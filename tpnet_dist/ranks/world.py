@@ -1,17 +1,23 @@
 """Who this process is among the ranks. Nobody else reads the environment or starts process groups."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed import HashStore, PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
 
 from tpnet_dist.errors import InputError, sentence_of
 from tpnet_dist.ranks.exchange import RankExchange
+from tpnet_dist.ranks.launch_environment import restarts_so_far
+from tpnet_dist.ranks.phase import Phase
+from tpnet_dist.ranks.stop_request import StopRequest
 
 Answer = TypeVar("Answer")
 
@@ -28,6 +34,12 @@ class World:
     ranks_per_node: int
     device: torch.device
     timeout: timedelta
+    host_group: dist.ProcessGroup | None = None
+    """Its collectives are the host's alone and wait for no GPU; None: those of the default group are."""
+    store: Store | None = None
+    """Of the launch: it outlives ranks that are started again. None: a world of one."""
+    phase: Phase = field(default_factory=Phase)
+    stop: StopRequest = field(default_factory=StopRequest)
 
     def new_exchange(self) -> RankExchange:
         """An exchange on a process group of its own: its collectives never mix with the gradients'."""
@@ -73,6 +85,22 @@ class World:
         dist.all_gather_object(everybody, mine)
         return everybody
 
+    def asked_to_stop(self) -> signal.Signals | None:
+        """By a signal to any rank; every rank must ask, and gets the same answer."""
+        number = torch.tensor([self.stop.number])
+        dist.all_reduce(number, dist.ReduceOp.MAX, group=self.host_group)
+        return signal.Signals(int(number)) if number else None
+
+    def wait_for_all(self) -> None:
+        dist.barrier(group=self.host_group)
+
+    def same_after_restarts(self, key: str, value: str) -> str:
+        """What was said first for `key` in this launch: `value`, or what an earlier start of it said."""
+        if self.store is None:
+            return value
+        said: bytes = self.store.compare_set(f"launch/{key}", "", value)
+        return said.decode()
+
     def require_agreement(self, facts: Mapping[str, Any]) -> None:
         """Refuse to start where ranks see different data or settings, naming the rank and the key."""
         everybody = self.gather_objects(dict(facts))
@@ -94,23 +122,32 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     device = torch.device("cuda", rank_of_node) if has_gpu else torch.device("cpu")
     if has_gpu:
         torch.cuda.set_device(device)
-    alone = "RANK" not in os.environ
-    dist.init_process_group(
-        backend="nccl" if has_gpu else "gloo",
+    store = _join_ranks("nccl" if has_gpu else "gloo", timeout)
+    # a process that fails leaves without this: others may be waiting, and their collectives with ours
+    yield World(
+        rank=dist.get_rank(),
+        num_ranks=dist.get_world_size(),
+        rank_of_node=rank_of_node,
+        ranks_per_node=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        device=device,
         timeout=timeout,
-        # a world of one needs no address: a store in this process serves
-        store=dist.HashStore() if alone else None,  # type: ignore[attr-defined]
-        rank=0 if alone else -1,
-        world_size=1 if alone else -1,
+        host_group=dist.new_group(backend="gloo", timeout=timeout) if has_gpu else None,
+        store=store,
     )
-    try:
-        yield World(
-            rank=dist.get_rank(),
-            num_ranks=dist.get_world_size(),
-            rank_of_node=rank_of_node,
-            ranks_per_node=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
-            device=device,
-            timeout=timeout,
-        )
-    finally:
-        dist.destroy_process_group()
+    dist.destroy_process_group()
+
+
+def _join_ranks(backend: str, timeout: timedelta) -> Store | None:
+    """Returns the store of the launch, if there is a launcher."""
+    if "RANK" not in os.environ:
+        # a world of one needs no address: a store in this process serves
+        alone = HashStore()
+        dist.init_process_group(backend, timeout=timeout, store=alone, rank=0, world_size=1)
+        return None
+    store: Store
+    store, rank, num_ranks = next(rendezvous("env://", timeout=timeout))
+    # torchrun's store outlives its ranks: without a name of their own, ranks that are started again would
+    # find the addresses of those before
+    own = PrefixStore(f"start-{restarts_so_far()}", store)
+    dist.init_process_group(backend, timeout=timeout, store=own, rank=rank, world_size=num_ranks)
+    return store

@@ -1,0 +1,156 @@
+"""Where one rank fails, every rank ends, promptly, and one of them says which rank it was and what it did.
+
+    a rank raises           it says so to the others and shows its traceback; they end
+    a rank dies             the others' collectives break; they wait until its signs of life have stopped
+    a rank stands still     its signs stop (or the others' collectives time out): after the timeout all end
+    the launcher has gone   no store, no signs, nobody to start ranks again: each rank ends
+
+The same on every device. Under NCCL a broken collective may not raise: then the heartbeat's thread ends the
+process once another rank has said that it lost somebody, or has been silent for longer than the timeout.
+"""
+
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from torch.distributed import DistError, PrefixStore  # type: ignore[attr-defined]
+
+from tpnet_dist.errors import InputError, sentence_of
+from tpnet_dist.ranks.blame import accusation, failed_ranks, speaker, stuck_ranks
+from tpnet_dist.ranks.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, Sign
+from tpnet_dist.ranks.launch_environment import restarts_so_far
+from tpnet_dist.ranks.world import World
+
+RANK_LOST = 75
+"""Exit code: EX_TEMPFAIL, "try again"."""
+DEFECT = 1
+SECONDS_TO_FIND_OUT = 8.0
+SECONDS_TO_NOTICE = 15.0
+"""How long this rank may go on after another said that it lost somebody."""
+
+_BROKEN = re.compile(r"gloo|nccl|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
+_TIMED_OUT = re.compile(r"timed? ?out", re.IGNORECASE)
+
+
+@contextmanager
+def ends_together(world: World, program: str) -> Iterator[None]:
+    """Around all that the ranks do together."""
+    if world.store is None:  # nobody else
+        yield
+        return
+    store = PrefixStore(f"signs-{restarts_so_far()}", world.store.clone())  # type: ignore[attr-defined]
+    end = _End(world, program, Heartbeat(store, world.rank, world.num_ranks, world.phase))
+    world.wait_for_all()
+    end.heartbeat.start(end.watch)
+    try:
+        yield
+        world.wait_for_all()
+    except (InputError, OSError) as error:
+        # said by the command itself, if this is the first rank
+        end.heartbeat.announce(sentence_of(error))
+        raise
+    except Exception as error:
+        end.after(error)
+    except BaseException:
+        end.heartbeat.announce("a signal ended it")
+        raise
+    end.heartbeat.announce(DONE)
+    end.heartbeat.stop()
+
+
+@dataclass
+class _End:
+    """The ways out."""
+
+    world: World
+    program: str
+    heartbeat: Heartbeat
+    _is_losing: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def after(self, error: Exception) -> None:
+        """Of an error in the main thread."""
+        if isinstance(error, DistError) or (isinstance(error, RuntimeError) and _BROKEN.search(str(error))):
+            self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
+        traceback.print_exc()
+        self.heartbeat.announce(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        _leave(DEFECT)
+
+    def watch(self) -> None:
+        """After each beat, in its thread: the main thread may wait for somebody who never comes."""
+        heartbeat = self.heartbeat
+        if heartbeat.ending:
+            return
+        others = [sign for sign in heartbeat.signs() if sign.rank != self.world.rank]
+        if heartbeat.store_error:
+            # others may just have finished, and the store with them
+            self._lose_aside(heartbeat.store_error, after=SECONDS_PER_BEAT)
+        elif any(_is_overdue(sign, self.world.timeout.total_seconds()) for sign in others):
+            self._lose_aside("no sign of life", timed_out=True)
+        elif any(sign.ending not in ("", DONE) for sign in others):
+            self._lose_aside("other ranks have ended", after=SECONDS_TO_NOTICE)
+
+    def lost(self, reason: str, *, timed_out: bool) -> None:
+        """Find out who is to blame; one rank says it; the process ends."""
+        with self._lock:  # whoever comes second waits for the end of the process
+            self.heartbeat.ending = LOST
+            blamed, signs = self._find_out()
+            if not blamed:
+                self._say_on_each_host(self.heartbeat.store_error or reason)
+            elif speaker(signs, blamed) == self.world.rank:
+                self._say(accusation(blamed, timed_out=timed_out))
+            _leave(RANK_LOST)
+
+    def _lose_aside(self, reason: str, *, after: float = 0.0, timed_out: bool = False) -> None:
+        """In a thread of its own: the heart goes on beating. Until then the main thread may come to its end
+        by itself, which is better: an error of its own says more."""
+
+        def lose() -> None:
+            time.sleep(after)
+            if not self.heartbeat.ending:
+                self.lost(reason, timed_out=timed_out)
+
+        if not self._is_losing:
+            self._is_losing = True
+            threading.Thread(target=lose, daemon=True).start()
+
+    def _find_out(self) -> tuple[list[Sign], list[Sign]]:
+        """Who is to blame, among which signs; nobody, if the store does not answer."""
+        deadline = time.monotonic() + SECONDS_TO_FIND_OUT
+        while time.monotonic() < deadline and not self.heartbeat.store_error:
+            signs = self.heartbeat.signs()
+            if self._hears(signs) and (blamed := failed_ranks(signs)):
+                return blamed, signs
+            time.sleep(SECONDS_PER_BEAT / 4)
+        signs = self.heartbeat.signs()
+        return (stuck_ranks(signs) if self._hears(signs) else []), signs
+
+    def _hears(self, signs: list[Sign]) -> bool:
+        """Whoever does not hear himself cannot tell who is silent."""
+        return not self.heartbeat.store_error and signs[self.world.rank].silence < 2 * SECONDS_PER_BEAT
+
+    def _say_on_each_host(self, reason: str) -> None:
+        if self.world.rank_of_node == 0:
+            who = f"rank {self.world.rank} lost the others during {self.world.phase.now}"
+            self._say(f"{who}: {' '.join(reason.split())}")
+
+    def _say(self, sentence: str) -> None:
+        line = f"{self.program}: {sentence}; the run ends; {self.world.phase.remedy}"
+        print(line, file=sys.stderr, flush=True)
+
+
+def _is_overdue(sign: Sign, timeout: float) -> bool:
+    return not sign.ending and sign.silence > timeout
+
+
+def _leave(code: int) -> None:
+    """Without waiting for threads, which may wait for ranks that are no more."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

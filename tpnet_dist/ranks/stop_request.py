@@ -1,0 +1,50 @@
+"""SIGTERM, SIGINT and SIGHUP as a wish: finish the step, save, leave. A second one ends at once."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SECONDS_OF_ONE_WISH = 2.0
+"""A scheduler may signal the launcher and the ranks, and the launcher passes it on: that is one wish."""
+
+
+class StopAsked(Exception):
+    """Raised on every rank after the same step, or the same batch of an evaluation."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(f"stopped by {number.name}")
+        self.number = number
+
+
+@dataclass
+class StopRequest:
+    """What this rank was asked; the others may not know."""
+
+    number: int = 0
+    """Of the signal; 0: none came."""
+    _came_at: float = 0.0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take signals as wishes; those that are ignored (`nohup`) stay so."""
+        heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.getsignal(number) for number in heard}
+        for number in heard:
+            signal.signal(number, lambda number, frame: self._hear(number, frame, before))
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: FrameType | None, before: dict[signal.Signals, Any]) -> None:
+        if not self.number:
+            self.number, self._came_at = number, time.monotonic()
+        elif time.monotonic() - self._came_at > SECONDS_OF_ONE_WISH:
+            handler: Callable[[int, FrameType | None], None] = before[signal.Signals(number)]
+            handler(number, frame)

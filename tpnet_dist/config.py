@@ -15,6 +15,9 @@ MAX_SIZE = 2**16
 MAX_COMPETITORS = 100_000
 """Of an event in ranking, whose neighbours a rank holds all at once."""
 
+MAX_TIMEOUT = 7 * 24 * 3600
+"""Seconds; what is longer is no limit."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -127,6 +130,8 @@ class TrainingConfig:
     """Several runs in one, with mean and standard deviation; instead of seed."""
     engine: Literal["ddp"] = "ddp"
     """Who averages gradients: torch's DistributedDataParallel."""
+    timeout: float = 600.0
+    """Seconds after which a rank that does not answer ends the run on all ranks."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "batches_per_step", "epochs", "patience"):
@@ -139,6 +144,9 @@ class TrainingConfig:
             "training.learning_rate",
             self.learning_rate,
             "a number above 0",
+        )
+        _require(
+            1 <= self.timeout <= MAX_TIMEOUT, "training.timeout", self.timeout, f"within 1…{MAX_TIMEOUT:,}"
         )
         for seed in (self.seed, *self.seeds):
             _require(0 <= seed < 2**31, "training.seed", seed, f"within 0…{2**31 - 1}")

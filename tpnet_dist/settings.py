@@ -24,6 +24,7 @@ class TrainSettings:
 
     config: Config
     run_dir: Path | None
+    fresh: bool
     check: bool
     profile: int
     debug: bool
@@ -40,6 +41,8 @@ class OwnFlags:
     """A TOML file of settings, such as the config.toml of an earlier run."""
     run_dir: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the run is kept; if it holds an interrupted run, that one goes on."""
+    fresh: bool = False
+    """Do not go on with a run: refuse if the run folder holds one."""
     check: bool = False
     """Check data and settings, say what the run will take, and stop."""
     profile: Annotated[int, arg(metavar="STEPS")] = 0
@@ -92,6 +95,7 @@ def parse_train(words: list[str]) -> TrainSettings:
     return TrainSettings(
         config=config_from([*layers, said]),
         run_dir=own.run_dir,
+        fresh=own.fresh,
         check=own.check,
         profile=own.profile,
         debug=own.debug,

@@ -3,12 +3,18 @@
 import sys
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpnet_dist.config import Config
 from tpnet_dist.errors import errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_alone, launched_as_first, quiet_profiler
+from tpnet_dist.ranks.launch_environment import (
+    launched_alone,
+    launched_as_first,
+    quiet_profiler,
+    restarts_so_far,
+)
 from tpnet_dist.settings import PROGRAM, TrainSettings, parse_train
 
 if TYPE_CHECKING:
@@ -27,21 +33,40 @@ def _run(settings: TrainSettings) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
+    from tpnet_dist.ranks.failure import ends_together
     from tpnet_dist.ranks.host_memory import keep_large_buffers
     from tpnet_dist.ranks.world import join_world
     from tpnet_dist.training.forecast import Forecast
-    from tpnet_dist.training.run import train
 
     keep_large_buffers()
-    with join_world() as world:
+    timeout = timedelta(seconds=settings.config.training.timeout)
+    with join_world(timeout) as world, ends_together(world, PROGRAM):
         config = _with_data(settings.config, world)
         if settings.check:
             forecast = Forecast.of(config, world)
             if world.rank == 0:
                 forecast.show(Console())
             return
-        run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config))
-        train(config, run_dir, world, profile_steps=settings.profile)
+        _train(settings, config, world)
+
+
+def _train(settings: TrainSettings, config: Config, world: "World") -> None:
+    """Until it is done or a signal asks to stop."""
+    from tpnet_dist.ranks.stop_request import StopAsked
+    from tpnet_dist.training.run import train
+
+    run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config, world))
+    if settings.run_dir is None:
+        world.phase.again = f"repeat the command with --run-dir {run_dir}"
+    try:
+        with world.stop.listening():
+            # what an earlier start of the same launch left is to be gone on with
+            fresh = settings.fresh and not restarts_so_far()
+            train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
+    except StopAsked as stop:
+        if world.rank == 0:
+            line = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"
+            print(f"{PROGRAM}: {line}", file=sys.stderr, flush=True)
 
 
 def _with_data(config: Config, world: "World") -> Config:
@@ -53,8 +78,10 @@ def _with_data(config: Config, world: "World") -> Config:
     return replace(config, data=replace(config.data, folder=str(folder)))
 
 
-def _new_run_dir(config: Config) -> Path:
-    return Path("runs") / f"{Path(config.data.folder).name}-{time.strftime('%Y%m%d-%H%M%S')}"
+def _new_run_dir(config: Config, world: "World") -> Path:
+    """By the time; ranks that torchrun starts again go on in the folder of those before."""
+    name = f"{Path(config.data.folder).name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return Path("runs") / world.same_after_restarts("run", name)
 
 
 if __name__ == "__main__":

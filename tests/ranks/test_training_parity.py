@@ -13,7 +13,7 @@ from tests.training_runs import small_config, small_log
 from tpnet_dist.config import Config
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import METRICS_NAME, RunLog, flat
-from tpnet_dist.training.checkpoint import CheckpointFolder
+from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Passes
 from tpnet_dist.training.run import open_data
@@ -34,7 +34,8 @@ def train_on(world: World, config: Config, run: Path, profile: ProfileWish | Non
     data = open_data(config, world)
     run.mkdir(exist_ok=True)
     log = RunLog(run) if world.rank == 0 else None
-    checkpoints = CheckpointFolder(run, keep=1, log_id=data.log.manifest.log_id, world=world)
+    facts = RunFacts(0, data.log.manifest.log_id, {})
+    checkpoints = CheckpointFolder(run, keep=1, run=facts, world=world)
     trainer = SeedTrainer(
         config,
         data,

@@ -4,163 +4,171 @@ Rows of the memory are not among it: they are a function of the events before, s
 these again, at several hundred thousand a second, and stands where it stood, bit for bit.
 """
 
-import pickle
+import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from tpnet_dist.config import TrainingConfig
 from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
-from tpnet_dist.model.published_names import load_published
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.engine import Engine
+from tpnet_dist.training.display import Display
+from tpnet_dist.training.engine import Engine, OptimizerState
+from tpnet_dist.training.progress import Progress
+from tpnet_dist.training.step_folder import (
+    ASIDE_PREFIX,
+    FORMAT,
+    Unusable,
+    read_facts,
+    read_tensors,
+    write_step,
+)
+from tpnet_dist.training.weights_file import load_weights, read_state
 from tpnet_dist.whole_file import whole_file
 
 BEST_NAME = "best.pt"
 
 
-@dataclass
-class Progress:
-    """Where a seed's training stands, between two steps."""
+@dataclass(frozen=True)
+class RunFacts:
+    """What a checkpoint says of the run it belongs to."""
 
-    epoch: int = 0
-    """The epoch under way, from 0."""
-    steps_of_epoch: int = 0
-    """Steps done in it."""
-    loss_sum: float = 0.0
-    """Of these steps."""
-    step: int = 0
-    """Steps done in all."""
-    best_epoch: int = -1
-    best_ap: float = -1.0
-    """On validation."""
-    seconds: float = 0.0
-    """Spent in training steps, waiting for their losses included."""
-    events: int = 0
-    """Learned from in that time."""
-    is_done: bool = False
+    seed: int
+    log_id: str
+    config: Mapping[str, Any]
+    """Every setting."""
 
-    def count_step(self, num_events: int) -> None:
-        self.step, self.steps_of_epoch = self.step + 1, self.steps_of_epoch + 1
-        self.events += num_events
 
-    def end_epoch(self, config: TrainingConfig) -> None:
-        """Go on to the next, unless there is none or no hope."""
-        is_last = self.epoch + 1 == config.epochs
-        has_stalled = self.epoch - self.best_epoch >= config.patience
-        is_stopped = config.max_steps is not None and self.step >= config.max_steps
-        self.is_done = is_last or has_stalled or is_stopped
-        self.epoch, self.steps_of_epoch, self.loss_sum = self.epoch + 1, 0, 0.0
+@dataclass(frozen=True)
+class _Step:
+    """A checkpoint that was read."""
+
+    path: Path
+    facts: dict[str, Any]
+    tensors: dict[str, Tensor]
 
 
 class CheckpointFolder:
-    """`step-N.pt`, of which the newest stay, and `best.pt`. The first rank reads and writes for all."""
+    """`step-N/` within an epoch and `step-N-epoch-E/` after its validation, of which the newest stay, and
+    `best.pt`. The first rank reads and writes for all."""
 
-    def __init__(self, folder: Path, *, keep: int, log_id: str, world: World) -> None:
-        self.folder, self.keep, self.log_id, self.world = folder, keep, log_id, world
+    def __init__(
+        self, folder: Path, *, keep: int, run: RunFacts, world: World, display: Display | None = None
+    ) -> None:
+        self.folder, self.keep, self.run, self.world = folder, keep, run, world
+        self.display = display or Display()
 
     def save(self, model: TPNet, engine: Engine, progress: Progress) -> None:
-        optimizer = engine.optimizer_state()
-        if self.world.rank:
-            return
-        state = {
-            "model": model.state_dict(),
-            "optimizer": optimizer,
-            "progress": asdict(progress),
-            "log_id": self.log_id,
-        }
-        _write(self.folder / f"step-{progress.step:08d}.pt", state)
-        for old in self._steps()[: -self.keep]:
-            old.unlink()
+        tensors = {f"model/{name}": weight for name, weight in model.state_dict().items()}
+        tensors |= _flat(engine.optimizer_state())
+        epoch = "" if progress.steps_of_epoch else f"-epoch-{progress.epoch}"
+        path = self.folder / f"step-{progress.step:08d}{epoch}"
+        write_step(path, tensors, {"progress": asdict(progress), **asdict(self.run)}, self.world)
+        if self.world.rank == 0:
+            for old in self._steps()[: -self.keep]:
+                shutil.rmtree(old)
 
     def save_best(self, model: TPNet, progress: Progress) -> None:
+        """All that a predictor needs, in one file."""
         if self.world.rank:
             return
-        _write(
-            self.folder / BEST_NAME,
-            {"model": model.state_dict(), "epoch": progress.epoch, "log_id": self.log_id},
-        )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        state = {"format": FORMAT, "model": model.state_dict(), "epoch": progress.epoch, **asdict(self.run)}
+        with whole_file(self.folder / BEST_NAME) as file:
+            torch.save(state, file)
 
     def load_newest(self, model: TPNet, engine: Engine) -> Progress | None:
         """None if there is nothing to go on from."""
-        steps = self.world.on_first_rank(self._steps)
-        if not steps:
+        step = self.world.on_first_rank(self._newest)
+        if step is None:
             return None
-        state = self.world.on_first_rank(lambda: self._read(steps[-1]))
-        load_weights(model, state["model"], steps[-1])
-        engine.load_optimizer_state(state["optimizer"])
-        return Progress(**state["progress"])
+        weights, optimizer = _sorted_out(step.tensors)
+        load_weights(model, weights, step.path)
+        engine.load_optimizer_state(optimizer)
+        return Progress(**step.facts["progress"])
 
     def load_best(self, model: TPNet) -> int:
         """Returns the epoch they are from."""
-        state = self.world.on_first_rank(lambda: self._read(self.folder / BEST_NAME))
+        state = self.world.on_first_rank(self._read_best)
         load_weights(model, state["model"], self.folder / BEST_NAME)
         return int(state["epoch"])
 
-    def _read(self, path: Path) -> dict[str, Any]:
-        state = read_state(path)
-        if state["log_id"] != self.log_id:
+    def _newest(self) -> _Step | None:
+        """The newest that is whole; of others is said why not."""
+        self._remove_leftovers()
+        steps = self._steps()
+        for path in reversed(steps):
+            try:
+                facts = read_facts(path)
+                self._require_best(Progress(**facts["progress"]))
+                self._require_same_log(path, facts["log_id"])
+                return _Step(path, facts, read_tensors(path))
+            except Unusable as error:
+                self.display.say(f"warning: {path}: this checkpoint is left out: {error}")
+        if steps:
+            self.display.say(f"warning: {self.folder}: no checkpoint is whole; starting from the beginning")
+        return None
+
+    def _remove_leftovers(self) -> None:
+        for path in sorted(self.folder.glob(f"{ASIDE_PREFIX}*")):
+            self.display.say(f"warning: {path}: this checkpoint was not finished when the run ended; removed")
+            shutil.rmtree(path)
+        for old in sorted(self.folder.glob("step-*.pt")):
             raise InputError(
-                f"{path}: made with event log {state['log_id']}, the data folder is {self.log_id}; "
-                "use the same data, or another --run-dir"
+                f"{old}: an earlier version wrote it, and this one cannot go on from it; "
+                "choose another --run-dir"
             )
+
+    def _require_best(self, progress: Progress) -> None:
+        """A run that goes on ends with the best weights, so they must be there."""
+        try:
+            if progress.best_epoch >= 0:
+                read_state(self.folder / BEST_NAME)
+        except InputError as error:
+            raise Unusable(f"{BEST_NAME} is missing or damaged") from error
+
+    def _read_best(self) -> dict[str, Any]:
+        state = read_state(self.folder / BEST_NAME)
+        if state.get("format", FORMAT) != FORMAT:
+            raise InputError(
+                f"{self.folder / BEST_NAME}: it has format {state['format']}, and this version reads "
+                f"{FORMAT}; use the version it was made with"
+            )
+        self._require_same_log(self.folder / BEST_NAME, state["log_id"])
         return state
 
-    def _steps(self) -> list[Path]:
-        return sorted(self.folder.glob("step-*.pt"))
-
-
-def load_weights(model: TPNet, weights: dict[str, torch.Tensor], path: Path) -> None:
-    """Refuse weights of another shape, naming the first."""
-    ours = model.state_dict()
-    for name in sorted({*ours, *weights}):
-        mine, theirs = (tuple(state[name].shape) if name in state else "absent" for state in (ours, weights))
-        if mine != theirs:
+    def _require_same_log(self, path: Path, log_id: str) -> None:
+        if log_id != self.run.log_id:
             raise InputError(
-                f"{path}: {name} is {theirs} where this data and configuration ask for {mine}; "
-                "use the data folder, features and settings the checkpoint was made with"
+                f"{path}: made with event log {log_id}, the data folder is {self.run.log_id}; "
+                "use the same data, or another --run-dir"
             )
-    model.load_state_dict(weights)
+
+    def _steps(self) -> list[Path]:
+        """In the order of their making."""
+        return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
 
 
-def start_from_file(model: TPNet, file: str, world: World) -> None:
-    """Take the weights of `model.weights`, if it names a file; the first rank reads it for all."""
-    if file:
-        start_from(model, world.on_first_rank(lambda: read_state(Path(file))), Path(file))
+def _flat(state: OptimizerState) -> dict[str, Tensor]:
+    return {
+        f"optimizer/{name}/{key}": torch.as_tensor(value)
+        for name, values in state.items()
+        for key, value in values.items()
+    }
 
 
-def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
-    """Take the weights of a checkpoint of ours, or of one of the released code by its own names."""
-    weights = state.get("model", state)
-    if not isinstance(weights, dict) or not all(
-        isinstance(name, str) and isinstance(weight, torch.Tensor) for name, weight in weights.items()
-    ):
-        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of TPNet")
-    if "model" in state:
-        load_weights(model, weights, path)
-        return
-    try:
-        load_published(model, weights)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def read_state(path: Path) -> dict[str, Any]:
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such checkpoint; train first") from error
-    except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError) as error:
-        raise InputError(f"{path}: not a readable checkpoint; delete it or train anew") from error
-    if not isinstance(state, dict):
-        raise InputError(f"{path}: holds a {type(state).__name__}, no state of a model; give a checkpoint")
-    return state
-
-
-def _write(path: Path, state: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
-        torch.save(state, file)
+def _sorted_out(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], OptimizerState]:
+    weights: dict[str, Tensor] = {}
+    optimizer: OptimizerState = {}
+    for name, tensor in tensors.items():
+        section, _, rest = name.partition("/")
+        if section == "model":
+            weights[rest] = tensor
+        else:
+            weight, _, key = rest.rpartition("/")
+            optimizer.setdefault(weight, {})[key] = tensor
+    return weights, optimizer

@@ -15,9 +15,9 @@ from tpnet_dist.events.split import Split
 from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
 from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.checkpoint import read_state, start_from
 from tpnet_dist.training.run_data import plan_of, split_of
 from tpnet_dist.training.run_model import build_model, memory_nodes, memory_width
+from tpnet_dist.training.weights_file import read_state, start_from
 
 _FLOAT_BYTES = 4
 _CLOCK_BYTES = 16

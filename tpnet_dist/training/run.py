@@ -10,8 +10,8 @@ from tpnet_dist.config_keys import values_of
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import RunLog
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
-from tpnet_dist.training.checkpoint import CheckpointFolder
-from tpnet_dist.training.display import display_for
+from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
+from tpnet_dist.training.display import Display, display_for
 from tpnet_dist.training.edge_bank_figures import edge_bank_figures
 from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.forecast import Forecast
@@ -25,15 +25,25 @@ from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer
 
 
-def train(config: Config, run_dir: Path, world: World, *, profile_steps: int = 0) -> dict[str, Any]:
-    """Start the run, go on with it, or show what it came to; every rank gets the results."""
+def train(
+    config: Config, run_dir: Path, world: World, *, fresh: bool = False, profile_steps: int = 0
+) -> dict[str, Any]:
+    """Start the run, go on with it (unless it is to be `fresh`), or show what it came to; every rank gets the
+    results."""
     Forecast.of(config, world)
-    run = world.on_first_rank(lambda: RunFolder.start(run_dir, config))
+    with RunFolder.locked(run_dir, world):
+        profile = ProfileWish(profile_steps, run_dir / "profile")
+        return _train_locked(config, run_dir, world, fresh, profile)
+
+
+def _train_locked(
+    config: Config, run_dir: Path, world: World, fresh: bool, profile: ProfileWish
+) -> dict[str, Any]:
+    run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
     results = world.on_first_rank(run.results)
     if results is not None:
         display_for(world.rank).say(f"{run_dir}: this run is finished; here is what it came to")
     else:
-        profile = ProfileWish(profile_steps, run_dir / "profile")
         results = _train_seeds(config, run, world, profile)
     if world.rank == 0:
         print_results(results, Console())
@@ -47,7 +57,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
 
     def evaluate_seed(seed: int) -> dict[str, Any]:
         scorer = Scorer(config, data, RunModel.build(config, data.log, world, seed), display)
-        figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data), display)
+        figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data, display), display)
         return {**figures, **scorer.speed.facts()}
 
     # one seed's model and memory at a time
@@ -69,7 +79,7 @@ def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileW
     passes = Passes(config, data)
     by_seed = {}
     for seed in config.training.all_seeds():
-        checkpoints = _checkpoints(run, seed, data)
+        checkpoints = _checkpoints(run, seed, data, display)
         # not kept: the next seed needs its room
         by_seed[seed] = SeedTrainer(
             config,
@@ -89,9 +99,9 @@ def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileW
     return results
 
 
-def _checkpoints(run: RunFolder, seed: int, data: RunData) -> CheckpointFolder:
-    keep, log_id = data.config.checkpoint.keep, data.log.manifest.log_id
-    return run.checkpoints(seed, keep=keep, log_id=log_id, world=data.world)
+def _checkpoints(run: RunFolder, seed: int, data: RunData, display: Display) -> CheckpointFolder:
+    facts = RunFacts(seed, data.log.manifest.log_id, dict(values_of(data.config)))
+    return run.checkpoints(facts, keep=data.config.checkpoint.keep, world=data.world, display=display)
 
 
 def _baselines(passes: Passes) -> dict[str, Any]:

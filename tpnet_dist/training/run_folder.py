@@ -1,6 +1,8 @@
 """A run on disk: `config.toml`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, `results.json`, plots."""
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,22 @@ from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_config, write_config
 from tpnet_dist.config_keys import values_of
 from tpnet_dist.errors import InputError
+from tpnet_dist.only_writer import only_writer
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import RESULTS_NAME
-from tpnet_dist.training.checkpoint import CheckpointFolder
+from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
+from tpnet_dist.training.display import Display
 from tpnet_dist.whole_file import whole_file
 
 CONFIG_NAME = "config.toml"
+
+FREE_KEYS = {"memory.prefetch", "memory.cache_rows", "training.engine", "training.timeout"}
+FREE_SECTIONS = {"checkpoint"}
+"""What changes no result, so that a run may go on with other values."""
+LENGTH_KEYS = {"training.epochs", "training.patience", "training.max_steps"}
+"""How long training lasts: may change as long as it does."""
+SECONDS_FOR_A_DYING_RUN = 3.0
+"""Ranks whose launcher was killed take a moment to notice."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +36,39 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def start(cls, path: Path, config: Config) -> "RunFolder":
-        """A new run, or one to go on with, which must have the same settings."""
+    def start(cls, path: Path, config: Config, *, fresh: bool = False) -> "RunFolder":
+        """A new run, or one to go on with, which must have the same settings where they matter.
+
+        `fresh`: never one to go on with.
+        """
         run = cls(path)
         if (path / CONFIG_NAME).exists():
-            run._require_same(config)
+            if fresh:
+                raise InputError(
+                    f"{path}: holds a run already; leave --fresh away to go on with it, "
+                    "or choose another --run-dir"
+                )
+            run._go_on_with(config)
         else:
             if path.exists() and any(path.iterdir()):
                 raise InputError(f"{path}: holds files but no run; choose another --run-dir")
             path.mkdir(parents=True, exist_ok=True)
             write_config(config, path / CONFIG_NAME)
         return run
+
+    @staticmethod
+    @contextmanager
+    def locked(path: Path, world: World) -> Iterator[None]:
+        """Two runs never write to the same folder; the first rank holds the lock for all."""
+        target = path.resolve()
+
+        def take(locks: ExitStack) -> None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(only_writer(target, patience=SECONDS_FOR_A_DYING_RUN))
+
+        with ExitStack() as locks:
+            world.on_first_rank(lambda: take(locks))
+            yield
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -46,9 +80,11 @@ class RunFolder:
     def config(self) -> Config:
         return read_config(self.path / CONFIG_NAME)
 
-    def checkpoints(self, seed: int, *, keep: int, log_id: str, world: World) -> CheckpointFolder:
-        folder = self.path / "checkpoints" / f"seed-{seed}"
-        return CheckpointFolder(folder, keep=keep, log_id=log_id, world=world)
+    def checkpoints(
+        self, run: RunFacts, *, keep: int, world: World, display: Display | None = None
+    ) -> CheckpointFolder:
+        folder = self.path / "checkpoints" / f"seed-{run.seed}"
+        return CheckpointFolder(folder, keep=keep, run=run, world=world, display=display)
 
     def results(self) -> dict[str, Any] | None:
         """None before the run is finished."""
@@ -63,11 +99,24 @@ class RunFolder:
         with whole_file(self.path / RESULTS_NAME) as file:
             file.write(f"{json.dumps(results, indent=2)}\n".encode())
 
-    def _require_same(self, config: Config) -> None:
+    def _go_on_with(self, config: Config) -> None:
         before, now = values_of(self.config()), values_of(config)
-        for key, value in now.items():
-            if before[key] != value:
+        is_finished = (self.path / RESULTS_NAME).exists()
+        changed = [key for key, value in now.items() if before[key] != value and not _is_free(key)]
+        for key in changed:
+            if is_finished:
                 raise InputError(
-                    f"{self.path}: holds a run with {key} = {before[key]!r} where it is now {value!r}; "
+                    f"{self.path}: holds a run that is finished, with {key} = {before[key]!r} where it is "
+                    f"now {now[key]!r}; choose another --run-dir"
+                )
+            if key not in LENGTH_KEYS:
+                raise InputError(
+                    f"{self.path}: holds a run with {key} = {before[key]!r} where it is now {now[key]!r}; "
                     "repeat its settings to go on with it, or choose another --run-dir"
                 )
+        if not is_finished and before != now:
+            write_config(config, self.path / CONFIG_NAME)
+
+
+def _is_free(key: str) -> bool:
+    return key in FREE_KEYS or key.partition(".")[0] in FREE_SECTIONS

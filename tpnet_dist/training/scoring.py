@@ -5,6 +5,7 @@ Shape letters: N events of the part, X links scored per event: itself, then its 
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -19,6 +20,7 @@ from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.model import LinkQuery
 from tpnet_dist.ranks.gather import gather_varied
+from tpnet_dist.ranks.stop_request import StopAsked
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.figures import Scores
 from tpnet_dist.training.link_planner import Negatives
@@ -29,6 +31,8 @@ from tpnet_dist.training.run_model import RunModel
 EVALUATION_KEY = SampleKey(0, 0)
 """Evaluation draws the same negatives in every epoch and for every seed, so that figures compare."""
 LINKS_PER_PIECE = 2000
+PIECES_PER_LOOK = 10
+"""How often ranks ask one another whether to stop."""
 
 
 @dataclass
@@ -86,8 +90,11 @@ class Scorer:
         )
         self.parts.model.eval()
         scores = [torch.empty(0, links_per_event, device=world.device)]
-        with torch.inference_mode(), self.display.stage(title, len(view)):
-            for planned, rows in rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch):
+        ahead = rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch)
+        with torch.inference_mode(), self.display.stage(title, len(view)), closing(ahead):  # type: ignore[type-var]
+            for number, (planned, rows) in enumerate(ahead):
+                if number % PIECES_PER_LOOK == 0 and (asked := world.asked_to_stop()) is not None:
+                    raise StopAsked(asked)
                 scores.append(self._logits(self.parts.queries.queries(planned, rows)))
                 # slices are about equal, so this rank's tells of all
                 self.display.advance(len(planned) * world.num_ranks)

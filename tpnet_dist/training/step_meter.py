@@ -10,8 +10,8 @@ from sklearn.metrics import average_precision_score
 from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.gather import gather_varied, sum_over_ranks
 from tpnet_dist.run_log import RunLog
-from tpnet_dist.training.checkpoint import Progress
 from tpnet_dist.training.display import Display
+from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.train_step import StepOutcome
 
 STEPS_PER_LOOK = 10
@@ -36,6 +36,11 @@ class StepMeter:
     log: RunLog | None
     display: Display
     _waiting: list[_Step] = field(default_factory=list)
+
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether no step waits to be looked at; at the same steps on all ranks."""
+        return not self._waiting
 
     def add(self, outcome: StepOutcome, *, batches: range, num_events: int) -> None:
         """The step that was counted last."""

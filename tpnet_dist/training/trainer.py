@@ -7,20 +7,23 @@ from typing import Any
 
 from tpnet_dist.config import Config
 from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.ranks.stop_request import StopAsked
 from tpnet_dist.run_log import RunLog
 from tpnet_dist.training.best_epoch import evaluate_best
-from tpnet_dist.training.checkpoint import CheckpointFolder, Progress, start_from_file
+from tpnet_dist.training.checkpoint import CheckpointFolder
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.figures import Figures
 from tpnet_dist.training.link_queries import Rows, rows_ahead
 from tpnet_dist.training.links import PlannedLinks
+from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.scoring import Scorer
 from tpnet_dist.training.step_meter import StepMeter
 from tpnet_dist.training.step_profile import ProfileWish
+from tpnet_dist.training.weights_file import start_from_file
 
 
 class SeedTrainer:
@@ -55,19 +58,30 @@ class SeedTrainer:
 
     def _progress_so_far(self) -> Progress:
         """That of the newest checkpoint, whose state is taken on; without one, the very beginning."""
-        parts, checkpoints = self.parts, self.checkpoints
-        progress = checkpoints.load_newest(parts.model, parts.step.engine)
+        parts, world = self.parts, self.data.world
+        progress = self.checkpoints.load_newest(parts.model, parts.step.engine)
         if progress is None:
-            start_from_file(parts.model, self.config.model.weights, self.data.world)
-        return progress or Progress()
+            world.phase.saved = ""
+            start_from_file(parts.model, self.config.model.weights, world)
+            return Progress()
+        progress.decide_whether_done(self.config.training)
+        world.phase.saved = f"step {progress.step}"
+        return progress
 
     def train(self) -> dict[str, Any]:
         """All epochs there are to do, then the results of the best."""
-        while not self.progress.is_done:
-            loss = self._train_epoch()
-            self._validate(loss)
+        try:
+            while not self.progress.is_done:
+                loss = self._train_epoch()
+                self._validate(loss)
+            self._mark("the evaluation of the best epoch")
+            figures = evaluate_best(self.evaluator, self.checkpoints, self.display)
+        except StopAsked:
+            # an evaluation changes no weight: it is repeated, the steps before it are not
+            if self._saved_step != self.progress.step:
+                self._save()
+            raise
         progress = self.progress
-        figures = evaluate_best(self.evaluator, self.checkpoints, self.display)
         train_rate = progress.events / progress.seconds if progress.seconds else 0.0
         return {
             **figures,
@@ -83,9 +97,11 @@ class SeedTrainer:
         last_step = self._last_step()
         first_event = plan.position(progress.steps_of_epoch, config.batches_per_step).event
         with self.display.stage(self._title(), plan.num_events, done=first_event):
+            self._mark("recording the events before")
             rows = self._rows_ahead(last_step)
             profile = self.profile.begin(self.data.world, self.parts.step.engine, self.display)
             for number in range(progress.steps_of_epoch, last_step):
+                self._mark("training")
                 started = time.perf_counter()
                 batches = self._learn(number, rows, meter)
                 is_last = number + 1 == last_step
@@ -97,6 +113,9 @@ class SeedTrainer:
                 if saves:
                     self._save()
                 profile.end_step()
+                # ranks meet where they look at losses, so that is where they agree to stop
+                if meter.has_seen_all and not is_last:
+                    self._stop_if_asked(batches.stop, rows)
             profile.close()
             # nothing is left, but the thread that looks for more is to end before the memory is used again
             assert next(rows, None) is None
@@ -146,6 +165,7 @@ class SeedTrainer:
     def _validate(self, loss: float) -> None:
         """Figures of the epoch just trained, whether it is the best, and whether to go on."""
         progress, config = self.progress, self.config
+        self._mark("validation")
         figures = {"val": self.evaluator.evaluate("val", kinds=config.evaluation.negatives[:1])}
         if config.evaluation.test_every_epoch:
             figures["test"] = self.evaluator.evaluate("test", kinds=config.evaluation.negatives[:1])
@@ -163,20 +183,43 @@ class SeedTrainer:
         of_epoch = self.data.train_plan.num_steps(config.batches_per_step)
         if config.max_steps is None:
             return of_epoch
-        return min(of_epoch, progress.steps_of_epoch + config.max_steps - progress.step)
+        steps_left = max(0, config.max_steps - progress.step)
+        return min(of_epoch, progress.steps_of_epoch + steps_left)
 
     def _is_time_to_save(self, next_batch: int) -> bool:
-        every, plan = self.config.checkpoint.every_steps, self.data.train_plan
+        every = self.config.checkpoint.every_steps
         is_due = every and self.progress.step // every > self._saved_step // every
-        # within a group of equal times the memory lags behind; wait for its end
-        return bool(is_due and plan.recorded[next_batch] == plan.borders[next_batch])
+        return bool(is_due and self._can_save(next_batch))
+
+    def _can_save(self, next_batch: int) -> bool:
+        """Within a group of equal times the memory lags behind; wait for its end."""
+        plan = self.data.train_plan
+        return bool(plan.recorded[next_batch] == plan.borders[next_batch])
+
+    def _stop_if_asked(self, next_batch: int, rows: Iterator[tuple[PlannedLinks, Rows]]) -> None:
+        asked = self.data.world.asked_to_stop()
+        if asked is None or not self._can_save(next_batch):
+            return
+        # the same batch on all ranks: what was read ahead ends there too
+        rows.close()  # type: ignore[attr-defined]
+        if self._saved_step != self.progress.step:
+            self._save()
+        raise StopAsked(asked)
 
     def _save(self) -> None:
+        phase, before = self.data.world.phase, self.data.world.phase.now
+        self._mark("saving")
         if self.log is not None:
             # what a checkpoint is beyond is not written again
             self.log.flush()
         self.checkpoints.save(self.parts.model, self.parts.step.engine, self.progress)
         self._saved_step = self.progress.step
+        phase.now, phase.saved = before, f"step {self.progress.step}"
+
+    def _mark(self, what: str) -> None:
+        progress, is_one = self.progress, len(self.config.training.all_seeds()) == 1
+        seed = "" if is_one else f"seed {self.seed}, "
+        self.data.world.phase.now = f"{what}, {seed}epoch {progress.epoch + 1}, step {progress.step}"
 
     def _title(self) -> str:
         return f"seed {self.seed}, epoch {self.progress.epoch + 1} of {self.config.training.epochs}"

@@ -11,16 +11,32 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
 from tpnet_dist.model.published_names import to_published
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.checkpoint import CheckpointFolder, Progress, read_state, start_from
+from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
+from tpnet_dist.training.display import Display
 from tpnet_dist.training.engine import DdpEngine
+from tpnet_dist.training.progress import Progress
+from tpnet_dist.training.weights_file import read_state, start_from
 
 
 def small_model(edge_width: int = 0) -> TPNet:
     return TPNet(neighbors=3, time_width=4, channels=8, mixer_layers=1, edge_width=edge_width)
 
 
-def folder_at(path: Path, world: World, *, keep: int = 2, log_id: str = "one") -> CheckpointFolder:
-    return CheckpointFolder(path, keep=keep, log_id=log_id, world=world)
+class Heard(Display):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def folder_at(
+    path: Path, world: World, *, keep: int = 2, log_id: str = "one", display: Display | None = None
+) -> CheckpointFolder:
+    facts = RunFacts(3, log_id, {"memory.width": None, "training.seeds": (0, 3)})
+    return CheckpointFolder(path, keep=keep, run=facts, world=world, display=display)
 
 
 def engine_of(model: TPNet) -> DdpEngine:
@@ -35,15 +51,15 @@ def saved(tmp_path: Path) -> tuple[Path, TPNet, Progress]:
         engine.learn(sum((weight.sum() for weight in model.parameters()), torch.zeros(())))
         engine.step()
         folder = folder_at(tmp_path, world)
+        folder.save_best(model, progress)
         for progress.step in (4, 6, 8):
             folder.save(model, engine, progress)
-        folder.save_best(model, progress)
     return tmp_path, model, progress
 
 
 def test_the_newest_stay_and_hold_everything(saved: tuple[Path, TPNet, Progress]) -> None:
     path, model, progress = saved
-    assert sorted(file.name for file in path.iterdir()) == ["best.pt", "step-00000006.pt", "step-00000008.pt"]
+    assert sorted(file.name for file in path.iterdir()) == ["best.pt", "step-00000006", "step-00000008"]
     other = small_model()
     with world_of_one() as world:
         engine = engine_of(other)
@@ -54,6 +70,114 @@ def test_the_newest_stay_and_hold_everything(saved: tuple[Path, TPNet, Progress]
     state = engine.optimizer_state()
     assert list(state) == [name for name, _ in model.named_parameters()]
     assert all(torch.all(kept["exp_avg"] > 0) and kept["step"] == 1 for kept in state.values())
+
+
+def test_after_validation_a_checkpoint_has_another_name_and_comes_later(
+    saved: tuple[Path, TPNet, Progress],
+) -> None:
+    path, model, progress = saved
+    with world_of_one() as world:
+        progress.end_epoch(TrainingConfig())
+        folder_at(path, world).save(model, engine_of(model), progress)
+        assert sorted(step.name for step in path.glob("step-*")) == ["step-00000008", "step-00000008-epoch-2"]
+        assert folder_at(path, world).load_newest(small_model(), engine_of(small_model())) == progress
+
+
+def test_the_best_weights_describe_themselves(saved: tuple[Path, TPNet, Progress]) -> None:
+    path, _, _ = saved
+    state = read_state(path / "best.pt")
+    assert {**state, "model": None} == {
+        "format": 1,
+        "model": None,
+        "epoch": 1,
+        "seed": 3,
+        "log_id": "one",
+        "config": {"memory.width": None, "training.seeds": (0, 3)},
+    }
+
+
+def cut(step: Path) -> None:
+    [data] = step.glob("*.distcp")
+    data.write_bytes(data.read_bytes()[:-10])
+
+
+def flip(step: Path) -> None:
+    [data] = step.glob("*.distcp")
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+
+
+DAMAGES = {
+    "cut": (cut, r"__0_0.distcp is damaged"),
+    "one bit": (flip, r"__0_0.distcp is damaged"),
+    "lost file": (lambda step: (step / ".metadata").unlink(), r".metadata is missing"),
+    "lost manifest": (lambda step: (step / "manifest.json").unlink(), r"manifest.json is missing"),
+    "half a manifest": (
+        lambda step: (step / "manifest.json").write_text('{"format": 1, "fil'),
+        r"manifest.json is not readable",
+    ),
+    "later format": (
+        lambda step: (step / "manifest.json").write_text('{"format": 2}'),
+        r"it has format 2, and this version reads 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_named_and_an_older_one_is_taken(
+    saved: tuple[Path, TPNet, Progress], damage: str
+) -> None:
+    path, model, _ = saved
+    harm, reason = DAMAGES[damage]
+    harm(path / "step-00000008")
+    heard = Heard()
+    with world_of_one() as world:
+        folder, other = folder_at(path, world, display=heard), small_model()
+        progress = folder.load_newest(other, engine_of(other))
+        assert progress is not None and progress.step == 6
+        assert heard.lines == [f"warning: {path}/step-00000008: this checkpoint is left out: {reason}"]
+        # training comes to that step again
+        progress.step = 8
+        folder.save(model, engine_of(model), progress)
+        assert folder.load_newest(other, engine_of(other)) == progress
+    assert len(heard.lines) == 1
+
+
+def test_without_any_whole_checkpoint_training_starts_from_the_beginning(
+    saved: tuple[Path, TPNet, Progress],
+) -> None:
+    path, _, _ = saved
+    (path / "best.pt").write_bytes(b"half")
+    heard = Heard()
+    with world_of_one() as world:
+        folder = folder_at(path, world, display=heard)
+        assert folder.load_newest(small_model(), engine_of(small_model())) is None
+    assert [line.rsplit(": ", 1)[1] for line in heard.lines] == [
+        *["best.pt is missing or damaged"] * 2,
+        "no checkpoint is whole; starting from the beginning",
+    ]
+
+
+def test_what_a_killed_save_left_is_removed(saved: tuple[Path, TPNet, Progress]) -> None:
+    path, _, progress = saved
+    leftover = path / ".step-00000009.partial"
+    leftover.mkdir()
+    (leftover / "__0_0.distcp").write_bytes(b"half")
+    heard = Heard()
+    with world_of_one() as world:
+        folder = folder_at(path, world, display=heard)
+        assert folder.load_newest(small_model(), engine_of(small_model())) == progress
+    assert heard.lines == [
+        f"warning: {leftover}: this checkpoint was not finished when the run ended; removed"
+    ]
+    assert not leftover.exists()
+
+
+def test_checkpoints_of_the_earlier_format_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "step-00000004.pt").write_bytes(b"")
+    with world_of_one() as world, pytest.raises(InputError, match=r"4.pt: an earlier version wrote it"):
+        folder_at(tmp_path, world).load_newest(small_model(), engine_of(small_model()))
 
 
 def test_an_empty_folder_has_nothing_to_go_on_from(tmp_path: Path) -> None:
@@ -105,6 +229,16 @@ def test_training_ends_with_epochs_patience_or_steps() -> None:
     assert _ends(Progress(epoch=3, best_epoch=1), config)
     assert not _ends(Progress(epoch=3, best_epoch=2), config)
     assert _ends(Progress(epoch=0, best_epoch=0, step=7), TrainingConfig(max_steps=7))
+
+
+def test_a_run_that_was_over_goes_on_with_more_epochs() -> None:
+    progress = Progress(epoch=1, best_epoch=1)
+    assert _ends(progress, TrainingConfig(epochs=2))
+    progress.decide_whether_done(TrainingConfig(epochs=3))
+    assert not progress.is_done
+    progress = Progress(epoch=5, steps_of_epoch=3, step=60)
+    progress.decide_whether_done(TrainingConfig(epochs=2))
+    assert not progress.is_done  # an epoch under way is evaluated first
 
 
 def _ends(progress: Progress, config: TrainingConfig) -> bool:

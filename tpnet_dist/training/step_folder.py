@@ -1,0 +1,109 @@
+"""A checkpoint as a folder, `step-N/`: tensors by torch.distributed.checkpoint, and a manifest written last.
+
+Complete or absent: it is written aside, then renamed. The manifest holds the checksums of all files, so
+that what a disk did to them later is noticed too; everything that is no tensor stands in it, as JSON.
+
+Every rank holds the same tensors, and the first writes them: other hosts need not see the folder.
+"""
+
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.world import World
+from tpnet_dist.whole_file import sync_folder, whole_file
+
+FORMAT = 1
+MANIFEST_NAME = "manifest.json"
+ASIDE_PREFIX, ASIDE_SUFFIX = ".step-", ".partial"
+
+
+class Unusable(Exception):
+    """A checkpoint that is not whole; the message says what is wrong."""
+
+
+def write_step(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], world: World) -> None:
+    """Every rank must call it, with the same."""
+    aside = path.with_name(f".{path.name}{ASIDE_SUFFIX}")
+    world.on_first_rank(lambda: _make_empty(aside))
+    try:
+        save(
+            dict(tensors),
+            storage_writer=FileSystemWriter(aside),
+            planner=DefaultSavePlanner(dedup_save_to_lowest_rank=True),
+            process_group=world.host_group,
+        )
+    except CheckpointException as failure:
+        rank, (error, _) = next(iter(failure.failures.items()))
+        raise InputError(
+            f"{path}: rank {rank} cannot write it: {error}; free some space or choose another --run-dir"
+        ) from failure
+    world.on_first_rank(lambda: _complete(aside, path, facts))
+    if world.rank:
+        # on hosts that do not see the first rank's folder each save makes an empty one
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """What the manifest says, after comparing every file with it; raises Unusable."""
+    try:
+        facts: dict[str, Any] = json.loads((path / MANIFEST_NAME).read_bytes())
+        if facts["format"] != FORMAT:
+            raise Unusable(f"it has format {facts['format']}, and this version reads {FORMAT}")
+        files: dict[str, dict[str, Any]] = facts["files"]
+        for name, record in files.items():
+            if _record(path / name) != record:
+                raise Unusable(f"{name} is damaged")
+    except FileNotFoundError as error:
+        raise Unusable(f"{Path(error.filename).name} is missing") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Unusable(f"{MANIFEST_NAME} is not readable") from error
+    return facts
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Of a whole checkpoint, in this process alone."""
+    stored = FileSystemReader(path).read_metadata().state_dict_metadata
+    tensors = {
+        name: torch.empty(entry.size, dtype=entry.properties.dtype)
+        for name, entry in stored.items()
+        if isinstance(entry, TensorStorageMetadata)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it reads in one process, as it was told to
+        load(tensors, storage_reader=FileSystemReader(path), no_dist=True)
+    return tensors
+
+
+def _make_empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def _complete(aside: Path, path: Path, facts: Mapping[str, Any]) -> None:
+    files = {file.name: _record(file) for file in sorted(aside.iterdir())}
+    with whole_file(aside / MANIFEST_NAME) as manifest:
+        manifest.write(json.dumps({"format": FORMAT, **facts, "files": files}, indent=1).encode())
+    # only one that could not be read can be in its place
+    shutil.rmtree(path, ignore_errors=True)
+    aside.rename(path)
+    sync_folder(path.parent)
+
+
+def _record(file: Path) -> dict[str, Any]:
+    with file.open("rb") as content:
+        return {"bytes": file.stat().st_size, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}

@@ -1,0 +1,59 @@
+"""Weights in a single file: a `best.pt` of ours, or a checkpoint of the released code."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.model import TPNet
+from tpnet_dist.model.published_names import load_published
+from tpnet_dist.ranks.world import World
+
+
+def load_weights(model: TPNet, weights: dict[str, torch.Tensor], path: Path) -> None:
+    """Refuse weights of another shape, naming the first."""
+    ours = model.state_dict()
+    for name in sorted({*ours, *weights}):
+        mine, theirs = (tuple(state[name].shape) if name in state else "absent" for state in (ours, weights))
+        if mine != theirs:
+            raise InputError(
+                f"{path}: {name} is {theirs} where this data and configuration ask for {mine}; "
+                "use the data folder, features and settings the checkpoint was made with"
+            )
+    model.load_state_dict(weights)
+
+
+def start_from_file(model: TPNet, file: str, world: World) -> None:
+    """Take the weights of `model.weights`, if it names a file; the first rank reads it for all."""
+    if file:
+        start_from(model, world.on_first_rank(lambda: read_state(Path(file))), Path(file))
+
+
+def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
+    """Take the weights of a checkpoint of ours, or of one of the released code by its own names."""
+    weights = state.get("model", state)
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and isinstance(weight, torch.Tensor) for name, weight in weights.items()
+    ):
+        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of TPNet")
+    if "model" in state:
+        load_weights(model, weights, path)
+        return
+    try:
+        load_published(model, weights)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such checkpoint; train first") from error
+    except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError) as error:
+        raise InputError(f"{path}: not a readable checkpoint; delete it or train anew") from error
+    if not isinstance(state, dict):
+        raise InputError(f"{path}: holds a {type(state).__name__}, no state of a model; give a checkpoint")
+    return state

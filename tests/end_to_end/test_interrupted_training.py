@@ -1,45 +1,203 @@
-"""A run that was killed goes on and ends as if it had not been."""
+"""A run that was stopped or killed goes on and ends as if it had not been."""
 
 import json
-import os
+import random
 import signal
-import subprocess
 import sys
 import time
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command_line import ROOT
-from tests.end_to_end.test_training import ONE_THREAD, lines_of, train
-from tests.training_runs import flags_of, small_config, small_log
+from tests.end_to_end.test_training import lines_of, train
+from tests.training_process import TrainingProcess
+from tests.training_runs import small_log
+
+WORDS = ("--training.epochs", 3, "--checkpoint.every-steps", 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_log(tmp_path_factory.mktemp("interrupted") / "log")
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> Path:
+    """Two ranks, undisturbed."""
+    run = folder.parent / "whole"
+    train(folder, run, *WORDS, ranks=2)
+    return run
 
 
 @pytest.mark.parametrize("every_steps", [0, 3])
-def test_a_killed_run_goes_on_to_the_same_results(tmp_path: Path, every_steps: int) -> None:
-    folder = small_log(tmp_path / "log")
-    words = ["--training.epochs", "3", "--checkpoint.every-steps", str(every_steps)]
-    whole = train(folder, tmp_path / "whole", *words)
+def test_a_killed_run_goes_on_to_the_same_results(folder: Path, tmp_path: Path, every_steps: int) -> None:
+    words = ("--training.epochs", 3, "--checkpoint.every-steps", every_steps)
+    train(folder, tmp_path / "whole", *words)
     run = tmp_path / "killed"
-    command = [sys.executable, "-m", "tpnet_dist.train", folder, "--run-dir", run]
-    command += [*flags_of(small_config(folder)), *words]
-    # as many threads as the other runs have: sums are added up in another order otherwise
-    environment = {**os.environ, **ONE_THREAD}
-    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
-    wanted = "step-*.pt"
-    deadline = time.monotonic() + 120
-    while not list(run.glob(f"checkpoints/seed-0/{wanted}")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process = TrainingProcess.start(folder, run, *words, ranks=1)
+    process.wait_until(lambda: steps_of(run))
+    process.send(signal.SIGKILL, 0)
+    process.end()
     assert not (run / "results.json").exists()
-    again = train(folder, run, *words)
+    train(folder, run, *words)
+    require_same(run, tmp_path / "whole")
+
+
+def test_two_ranks_that_are_stopped_then_lose_one_go_on_to_the_same_results(
+    folder: Path, whole: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    # a signal to one rank: both finish the step, save, and leave
+    stopped = TrainingProcess.start(folder, run, *WORDS, ranks=2)
+    stopped.wait_until(lambda: steps_of(run))
+    stopped.send(signal.SIGTERM, 1)
+    assert stopped.end() == 0, stopped.text()
+    [sentence] = stopped.lines()
+    assert sentence.startswith("stopped by SIGTERM during ")
+    assert sentence.endswith("; saved; repeat the command to go on")
+    assert not (run / "results.json").exists()
+    # a rank dies: the other says which one, and in which phase
+    saved = steps_of(run)
+    killed = TrainingProcess.start(folder, run, *WORDS, ranks=2)
+    killed.wait_until(lambda: steps_of(run) != saved)
+    killed.send(signal.SIGKILL, 1)
+    assert killed.end() != 0
+    [sentence] = killed.lines()
+    assert sentence.startswith("rank 1 (host ")
+    assert ") died during " in sentence
+    assert "; the run ends; repeat the command to go on from step " in sentence
+    train(folder, run, *WORDS, ranks=2)
+    require_same(run, whole)
+
+
+def test_ranks_with_different_settings_refuse_to_start(folder: Path, tmp_path: Path) -> None:
+    """A shell between torchrun and python gives rank 1 a flag of its own."""
+    wrapper = tmp_path / "python"
+    wrapper.write_text('#!/bin/sh\n[ "$RANK" = 1 ] && set -- "$@" --memory.width 12\nexec "$REAL" "$@"\n')
+    wrapper.chmod(0o755)
+    refused = TrainingProcess.start(
+        folder, tmp_path / "run", ranks=2, PYTHON_EXEC=str(wrapper), REAL=sys.executable
+    )
+    assert refused.end() != 0
+    [sentence] = refused.lines("python -m tpnet_dist.train: error: ")
+    assert sentence.startswith(
+        "rank 1 has memory.width = 12 where rank 0 has 16; start all ranks with the same"
+    )
+
+
+VICTIMS = ("one rank", "all ranks", "torchrun")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(10))
+def test_kills_at_random_moments_change_nothing(
+    folder: Path, whole: Path, tmp_path: Path, moment: int
+) -> None:
+    run, draws, victim = tmp_path / "run", random.Random(moment), VICTIMS[moment % 3]
+    process = TrainingProcess.start(folder, run, *WORDS, ranks=2)
+    if moment % 2:  # while it saves
+        wanted = draws.randrange(1, 5)
+        seen: set[str] = set()
+        process.wait_until(lambda: len(seen.update(halves_of(run)) or seen) >= wanted)
+    else:  # in training, in validation, in the last evaluation
+        process.wait_until(lambda: (run / "metrics.jsonl").exists())
+        time.sleep(draws.uniform(0, 6))
+    if process.process.poll() is None:
+        kill(process, victim)
+    process.end()
+    train(folder, run, *WORDS, ranks=2)
+    require_same(run, whole)
+    assert not halves_of(run)
+
+
+@pytest.mark.slow
+def test_torchrun_starts_ranks_again_in_the_same_folder(folder: Path, whole: Path) -> None:
+    """Also where the folder's name was made up from the time."""
+    process = TrainingProcess.start(folder, None, *WORDS, ranks=2, launch=("--max-restarts=3",))
+    runs = folder.parent / "runs"
+    process.wait_until(lambda: runs.exists() and any(steps_of(run) for run in runs.glob("log-*")))
+    process.send(signal.SIGKILL, 0)
+    [run] = runs.glob("log-*")
+    assert process.process.wait(timeout=240) == 0, process.text()
+    assert [path for path in runs.iterdir() if path.is_dir()] == [run]
+    assert process.lines()[0].startswith("rank 0 (host ")
+    require_same(run, whole)
+
+
+@pytest.mark.slow
+def test_a_stopped_launcher_leaves_a_run_that_goes_on(folder: Path, whole: Path, tmp_path: Path) -> None:
+    process = TrainingProcess.start(folder, tmp_path / "run", *WORDS, ranks=2)
+    process.wait_until(lambda: steps_of(tmp_path / "run"))
+    ids = process.rank_ids()
+    process.process.send_signal(signal.SIGTERM)
+    process.end()
+    assert ids
+    [sentence] = process.lines()
+    assert sentence.startswith("stopped by SIGTERM during ")
+    train(folder, tmp_path / "run", *WORDS, ranks=2)
+    require_same(tmp_path / "run", whole)
+
+
+@pytest.mark.slow
+def test_a_rank_that_stands_still_ends_the_run_within_the_timeout(folder: Path, tmp_path: Path) -> None:
+    run, timeout = tmp_path / "run", 20
+    process = TrainingProcess.start(folder, run, *WORDS, "--training.timeout", timeout, ranks=2)
+    process.wait_until(lambda: steps_of(run))
+    process.send(signal.SIGSTOP, 1)
+    frozen = time.monotonic()
+    process.wait_until(process.lines)
+    assert time.monotonic() - frozen < timeout + 15
+    [sentence] = process.lines()
+    assert sentence.startswith("rank 1 (host ")
+    assert "has not answered for" in sentence
+    process.send(signal.SIGKILL, -1)  # torchrun would wait for it for half a minute
+    assert process.end() != 0
+
+
+@pytest.mark.slow
+def test_four_ranks_then_two_then_three_learn_the_same(folder: Path, tmp_path: Path) -> None:
+    train(folder, tmp_path / "whole", *WORDS, ranks=4)
+    run = tmp_path / "run"
+    for ranks in (4, 2):
+        before = steps_of(run)
+        process = TrainingProcess.start(folder, run, *WORDS, ranks=ranks)
+        process.wait_until(lambda: steps_of(run) - before)  # noqa: B023 — it is called here and now
+        kill(process, "all ranks")
+        process.end()
+    train(folder, run, *WORDS, ranks=3)
+    steps = zip_longest(lines_of(run, "step"), lines_of(tmp_path / "whole", "step"))
+    for mine, theirs in steps:
+        assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+
+
+def kill(process: TrainingProcess, victim: str) -> None:
+    if victim == "torchrun":
+        ids = process.rank_ids()
+        process.process.kill()
+        assert ids
+    elif victim == "one rank":
+        process.send(signal.SIGKILL, 1)
+    else:
+        process.send(signal.SIGKILL, *range(process.ranks))
+
+
+def steps_of(run: Path) -> set[str]:
+    return {path.name for path in run.glob("checkpoints/seed-0/step-*")}
+
+
+def halves_of(run: Path) -> set[str]:
+    return {path.name for path in run.glob("checkpoints/seed-0/.step-*")}
+
+
+def require_same(run: Path, whole: Path) -> None:
+    """To the last bit, in results and in all that was measured on the way."""
+    mine, theirs = (json.loads((one / "results.json").read_text()) for one in (run, whole))
     for name in ("val", "test", "best_epoch", "epochs_run"):
-        assert json.dumps(again[name]) == json.dumps(whole[name])
+        assert json.dumps(mine[name]) == json.dumps(theirs[name])
     for kind in ("step", "eval"):
-        assert metrics_of(run, kind) == metrics_of(tmp_path / "whole", kind)
+        assert metrics_of(run, kind) == metrics_of(whole, kind)
 
 
 def metrics_of(run: Path, kind: str) -> list[dict[str, Any]]:

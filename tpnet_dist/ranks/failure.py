@@ -25,6 +25,7 @@ from tpnet_dist.errors import InputError, sentence_of
 from tpnet_dist.ranks.blame import accusation, failed_ranks, speaker, stuck_ranks
 from tpnet_dist.ranks.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, Sign
 from tpnet_dist.ranks.launch_environment import restarts_so_far
+from tpnet_dist.ranks.stop_request import ignore_signals
 from tpnet_dist.ranks.world import World
 
 RANK_LOST = 75
@@ -76,6 +77,7 @@ class _End:
 
     def after(self, error: Exception) -> None:
         """Of an error in the main thread."""
+        ignore_signals()
         if isinstance(error, DistError) or (isinstance(error, RuntimeError) and _BROKEN.search(str(error))):
             self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
         traceback.print_exc()

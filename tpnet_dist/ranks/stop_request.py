@@ -13,6 +13,12 @@ SECONDS_OF_ONE_WISH = 2.0
 """A scheduler may signal the launcher and the ranks, and the launcher passes it on: that is one wish."""
 
 
+def ignore_signals() -> None:
+    """For the last seconds of a process; in its main thread."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 class StopAsked(Exception):
     """Raised on every rank after the same step, or the same batch of an evaluation."""
 
@@ -31,16 +37,18 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take signals as wishes; those that are ignored (`nohup`) stay so."""
+        """Take signals as wishes; those that are ignored (`nohup`) stay so.
+
+        Also after an error, which ends the process: torchrun signals the ranks that are left when one dies,
+        and these have something better to say than that they were signalled.
+        """
         heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
         before = {number: signal.getsignal(number) for number in heard}
         for number in heard:
             signal.signal(number, lambda number, frame: self._hear(number, frame, before))
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        yield
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None, before: dict[signal.Signals, Any]) -> None:
         if not self.number:

@@ -1,0 +1,36 @@
+"""Where one rank fails, all end, and one says which and in which phase. Real torchrun, real processes."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.command_line import ROOT
+
+
+def failing(way: str, timeout: float) -> tuple[str, list[str]]:
+    """All that was said, and the lines of ours."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3"]
+    command = [*launcher, "-m", "tests.failing_ranks", way, str(timeout)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 1
+    return done.stderr, [line for line in done.stderr.splitlines() if line.startswith("ranks: ")]
+
+
+def test_a_rank_that_raises_shows_its_traceback_and_ends_all() -> None:
+    everything, [line] = failing("raise", 600)
+    assert line.startswith("ranks: rank 1 (host ")
+    assert line.endswith(
+        "failed during training, epoch 1, step 1: ValueError: nothing doing; the run ends; repeat the command"
+    )
+    assert everything.count('raise ValueError("nothing doing")') == 1
+
+
+@pytest.mark.slow
+def test_a_rank_whose_heart_beats_but_does_not_come_is_called_stuck() -> None:
+    started = time.monotonic()
+    _, [line] = failing("stuck", 15)
+    assert line.startswith("ranks: rank 1 (host ")
+    assert line.endswith("got stuck during training, epoch 1, step 1; the run ends; repeat the command")
+    assert time.monotonic() - started < 200

@@ -1,0 +1,77 @@
+"""Whose settings a run may go on with, and that it has one writer."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rank_pool import world_of_one
+from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.only_writer import only_writer
+from tpnet_dist.training.run_folder import RunFolder
+
+
+def changed(**sections: dict[str, Any]) -> Config:
+    config = Config()
+    return replace(
+        config, **{name: replace(getattr(config, name), **values) for name, values in sections.items()}
+    )
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Path:
+    RunFolder.start(tmp_path / "run", Config())
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"memory": {"prefetch": 0}},
+        {"checkpoint": {"every_steps": 7, "keep": 5}},
+        {"training": {"timeout": 30.0}},
+        {"training": {"epochs": 200, "patience": 3, "max_steps": 10}},
+    ],
+)
+def test_a_run_goes_on_with_settings_that_change_no_result_or_only_its_length(
+    started: Path, sections: dict[str, dict[str, Any]]
+) -> None:
+    config = changed(**sections)
+    assert RunFolder.start(started, config).config() == config
+
+
+@pytest.mark.parametrize("sections", [{"memory": {"hops": 2}}, {"training": {"learning_rate": 0.5}}])
+def test_a_run_does_not_go_on_with_other_settings(started: Path, sections: dict[str, dict[str, Any]]) -> None:
+    with pytest.raises(InputError, match=r"holds a run with .* repeat its settings to go on with it"):
+        RunFolder.start(started, changed(**sections))
+    assert RunFolder.open(started).config() == Config()
+
+
+def test_a_finished_run_cannot_be_made_longer(started: Path) -> None:
+    RunFolder.open(started).write_results({})
+    with pytest.raises(InputError, match=r"finished, with training.epochs = 100 where it is now 200"):
+        RunFolder.start(started, changed(training={"epochs": 200}))
+    # what changes no result is no reason to refuse, nor to rewrite the settings it was made with
+    assert RunFolder.start(started, changed(memory={"prefetch": 0})).config() == Config()
+
+
+def test_fresh_refuses_a_folder_with_a_run(started: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds a run already; leave --fresh away to go on with it, or"):
+        RunFolder.start(started, Config(), fresh=True)
+    RunFolder.start(tmp_path / "other", Config(), fresh=True)
+
+
+def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
+    with world_of_one() as world:
+        with RunFolder.locked(tmp_path / "runs" / "one", world):
+            with (
+                pytest.raises(InputError, match="another process is writing this folder"),
+                only_writer(tmp_path / "runs" / "one", patience=0.2),
+            ):
+                pass
+            with only_writer(tmp_path / "runs" / "two"):
+                pass
+        with only_writer(tmp_path / "runs" / "one"):
+            pass

@@ -9,7 +9,8 @@ from tpnet_dist.ranks.world import join_world
 
 
 def main(way: str, timeout: float) -> None:
-    with join_world(timedelta(seconds=timeout)) as world, ends_together(world, "ranks"):
+    limit = timedelta(seconds=timeout)
+    with join_world(limit) as world, ends_together(world, "ranks"), world.stop.listening():
         world.phase.now = f"training, epoch 1, step {world.rank}"
         if world.rank == 1:
             if way == "raise":

@@ -84,6 +84,7 @@ def _run(command: EvaluateCommand) -> None:
 
     from tpnet_dist.ranks.failure import ends_together
     from tpnet_dist.ranks.host_memory import keep_large_buffers
+    from tpnet_dist.ranks.stop_request import StopAsked
     from tpnet_dist.ranks.world import join_world
     from tpnet_dist.training.results import print_results
     from tpnet_dist.training.run import evaluate
@@ -92,13 +93,23 @@ def _run(command: EvaluateCommand) -> None:
     run = RunFolder.open(command.run)
     keep_large_buffers()
     config = command.changed(run.config())
-    with join_world(timedelta(seconds=config.training.timeout)) as world, ends_together(world, PROGRAM):
-        results = evaluate(run, config, world)
-        if world.rank == 0 and command.json:
-            json.dump(results, sys.stdout, indent=2)
-            print()
-        elif world.rank == 0:
-            print_results(results, Console())
+    timeout = timedelta(seconds=config.training.timeout)
+    stopped: StopAsked | None = None
+    with join_world(timeout) as world, ends_together(world, PROGRAM), world.stop.listening():
+        try:
+            results = evaluate(run, config, world)
+        except StopAsked as stop:
+            stopped = stop
+        if world.rank == 0:
+            if stopped is not None:
+                print(f"{PROGRAM}: {stopped}", file=sys.stderr, flush=True)
+            elif command.json:
+                json.dump(results, sys.stdout, indent=2)
+                print()
+            else:
+                print_results(results, Console())
+    if stopped is not None:
+        sys.exit(128 + stopped.number)
 
 
 if __name__ == "__main__":

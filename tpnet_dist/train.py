@@ -40,7 +40,7 @@ def _run(settings: TrainSettings) -> None:
 
     keep_large_buffers()
     timeout = timedelta(seconds=settings.config.training.timeout)
-    with join_world(timeout) as world, ends_together(world, PROGRAM):
+    with join_world(timeout) as world, ends_together(world, PROGRAM), world.stop.listening():
         config = _with_data(settings.config, world)
         if settings.check:
             forecast = Forecast.of(config, world)
@@ -59,10 +59,9 @@ def _train(settings: TrainSettings, config: Config, world: "World") -> None:
     if settings.run_dir is None:
         world.phase.again = f"repeat the command with --run-dir {run_dir}"
     try:
-        with world.stop.listening():
-            # what an earlier start of the same launch left is to be gone on with
-            fresh = settings.fresh and not restarts_so_far()
-            train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
+        # what an earlier start of the same launch left is to be gone on with
+        fresh = settings.fresh and not restarts_so_far()
+        train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
     except StopAsked as stop:
         if world.rank == 0:
             line = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"

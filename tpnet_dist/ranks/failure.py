@@ -11,6 +11,7 @@ process once another rank has said that it lost somebody, or has been silent for
 
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -97,6 +98,8 @@ class _End:
             self._lose_aside("no sign of life", timed_out=True)
         elif any(sign.ending not in ("", DONE) for sign in others):
             self._lose_aside("other ranks have ended", after=SECONDS_TO_NOTICE)
+        elif self.world.stop.seconds_unheeded() > SECONDS_TO_FIND_OUT:
+            self._stop_or_lose()
 
     def lost(self, reason: str, *, timed_out: bool) -> None:
         """Find out who is to blame; one rank says it; the process ends."""
@@ -108,6 +111,17 @@ class _End:
             elif speaker(signs, blamed) == self.world.rank:
                 self._say(accusation(blamed, timed_out=timed_out))
             _leave(RANK_LOST)
+
+    def _stop_or_lose(self) -> None:
+        """A signal came while the run starts: because somebody died, or because it is to end."""
+        if failed_ranks(self.heartbeat.signs()):
+            self._lose_aside("signalled")
+            return
+        number = signal.Signals(self.world.stop.number)
+        if self.world.rank_of_node == 0:
+            line = f"{self.program}: stopped by {number.name} during {self.world.phase.now}"
+            print(line, file=sys.stderr, flush=True)
+        _leave(128 + number)
 
     def _lose_aside(self, reason: str, *, after: float = 0.0, timed_out: bool = False) -> None:
         """In a thread of its own: the heart goes on beating. Until then the main thread may come to its end

@@ -31,9 +31,18 @@ class StopAsked(Exception):
 class StopRequest:
     """What this rank was asked; the others may not know."""
 
+    has_company: bool = False
+    """Of other ranks. Then a signal is noted at once but obeyed later, also before anybody asks: it may have
+    come because another rank died, which is to be said instead."""
     number: int = 0
     """Of the signal; 0: none came."""
+    is_heeded: bool = False
+    """Whether training or evaluation has begun to ask for it."""
     _came_at: float = 0.0
+
+    def seconds_unheeded(self) -> float:
+        """Since the signal came, while nobody asks for it: a run that still starts has nothing to save."""
+        return time.monotonic() - self._came_at if self.number and not self.is_heeded else 0.0
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -51,7 +60,7 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _hear(self, number: int, frame: FrameType | None, before: dict[signal.Signals, Any]) -> None:
-        if not self.number:
+        if not self.number and (self.has_company or self.is_heeded):
             self.number, self._came_at = number, time.monotonic()
         elif time.monotonic() - self._came_at > SECONDS_OF_ONE_WISH:
             handler: Callable[[int, FrameType | None], None] = before[signal.Signals(number)]

@@ -87,6 +87,7 @@ class World:
 
     def asked_to_stop(self) -> signal.Signals | None:
         """By a signal to any rank; every rank must ask, and gets the same answer."""
+        self.stop.is_heeded = True
         number = torch.tensor([self.stop.number])
         dist.all_reduce(number, dist.ReduceOp.MAX, group=self.host_group)
         return signal.Signals(int(number)) if number else None
@@ -133,6 +134,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
         timeout=timeout,
         host_group=dist.new_group(backend="gloo", timeout=timeout) if has_gpu else None,
         store=store,
+        stop=StopRequest(has_company=store is not None),
     )
     dist.destroy_process_group()
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from tpnet_dist.model.linear import VECTOR
+from tpnet_dist.model.precision import in_product_type
 
 DROPPED = -1e18
 
@@ -25,10 +26,11 @@ DROPPED = -1e18
 def feed_forward(
     x_I: Tensor, first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], dropped_H: Tensor | None = None
 ) -> Tensor:
-    """`first`, `second`: weight and bias. `dropped_H`: 1 for each hidden value to drop, 0 for others; it is
-    overwritten. Kept values are not scaled."""
+    """`first`, `second`: weight and bias. `dropped_H`: 1 for each hidden value to drop, 0 for others, in the
+    type of products; it is overwritten. Kept values are not scaled."""
     dropped_TH = None if dropped_H is None else dropped_H.flatten(0, -2)
-    out_TO: Tensor = _FeedForward.apply(x_I.flatten(0, -2), *first, *second, dropped_TH)  # type: ignore[no-untyped-call]
+    factors = in_product_type(x_I.flatten(0, -2), *first, *second)
+    out_TO: Tensor = _FeedForward.apply(*factors, dropped_TH)  # type: ignore[no-untyped-call]
     return out_TO.view(*x_I.shape[:-1], out_TO.shape[1])
 
 

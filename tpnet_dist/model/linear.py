@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
+from tpnet_dist.model.precision import in_product_type
+
 VECTOR = 16
 
 
@@ -25,7 +27,8 @@ class AlignedLinear(nn.Linear):
 def linear(x_I: Tensor, weight_OI: Tensor, bias_O: Tensor) -> Tensor:
     if x_I.device.type != "cpu":
         return F.linear(x_I, weight_OI, bias_O)
-    out_TO: Tensor = _Aligned.apply(x_I.flatten(0, -2), weight_OI, bias_O)  # type: ignore[no-untyped-call]
+    factors = in_product_type(x_I.flatten(0, -2), weight_OI, bias_O)
+    out_TO: Tensor = _Aligned.apply(*factors)  # type: ignore[no-untyped-call]
     return out_TO.view(*x_I.shape[:-1], len(weight_OI))
 
 

@@ -16,6 +16,7 @@ from torch.autograd.function import FunctionCtx
 from tpnet_dist.model.dropout import Dropout
 from tpnet_dist.model.feed_forward import feed_forward
 from tpnet_dist.model.linear import AlignedLinear
+from tpnet_dist.model.precision import at_least_float32, in_product_type
 
 PIECES = 200
 """Into which long rows are cut, if the number of sequences allows it."""
@@ -35,7 +36,7 @@ class TokenMixing(nn.Module):
 
     def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
         norm, first, second = self.norm, self.first, self.second
-        normal_MNK: Tensor = _NormalTokens.apply(x_MNK, norm.eps)  # type: ignore[no-untyped-call]
+        normal_MNK: Tensor = _NormalTokens.apply(at_least_float32(x_MNK), norm.eps)  # type: ignore[no-untyped-call]
         bias_H = torch.addmv(first.bias, first.weight, norm.bias)
         hidden_HNK = F.gelu(_along_tokens(normal_MNK, first.weight * norm.weight, bias_H))
         hidden_HNK = dropout.drop_(hidden_HNK)
@@ -54,19 +55,25 @@ class ChannelMixing(nn.Module):
 
     def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
         first, second = self.first, self.second
+        [normal_MNK] = in_product_type(self._normal(x_MNK))
         mixed_MNK = feed_forward(
-            self.norm(x_MNK),
+            normal_MNK,
             (first.weight, first.bias),
             (second.weight * dropout.scale**2, second.bias * dropout.scale),
-            dropout.dropped(x_MNK, first.out_features),
+            dropout.dropped(normal_MNK, first.out_features),
         )
         return dropout.add(x_MNK, mixed_MNK)
 
     def pooled(self, x_MNK: Tensor) -> Tensor:
         """The mean over tokens if nothing is dropped: the last layer comes after it, on M times fewer."""
-        hidden_MNH = F.gelu(self.first(self.norm(x_MNK)))
+        hidden_MNH = F.gelu(self.first(self._normal(x_MNK)))
         pooled_NK: Tensor = x_MNK.mean(0) + self.second(hidden_MNH.mean(0))
         return pooled_NK
+
+    def _normal(self, x_MNK: Tensor) -> Tensor:
+        norm = self.norm
+        weight, bias = at_least_float32(norm.weight), at_least_float32(norm.bias)
+        return F.layer_norm(at_least_float32(x_MNK), norm.normalized_shape, weight, bias, norm.eps)
 
 
 class MixerLayer(nn.Module):
@@ -96,7 +103,7 @@ class Mixer(nn.Module):
 
 
 def _along_tokens(x_MNK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
-    out_HNK: Tensor = _AlongTokens.apply(x_MNK, weight_HM, bias_H)  # type: ignore[no-untyped-call]
+    out_HNK: Tensor = _AlongTokens.apply(*in_product_type(x_MNK, weight_HM, bias_H))  # type: ignore[no-untyped-call]
     return out_HNK
 
 

@@ -67,7 +67,12 @@ class PairFeatures(nn.Module):
 
     @torch.no_grad()
     def _inputs(self, query: LinkQuery, slots: TokenSlots) -> PairValues:
-        """Nothing here is learnt, so nothing of it is kept for the backward pass."""
+        """Nothing here is learnt, so nothing of it is kept for the backward pass; norms reach 1e10, so
+        nothing is rounded to bfloat16 either."""
+        with torch.autocast(query.ends_BS.device.type, enabled=False):
+            return self._pairs(query, slots)
+
+    def _pairs(self, query: LinkQuery, slots: TokenSlots) -> PairValues:
         ends_BS, neighbors_BSM = _Rows.of_ends(query), _Rows.of_neighbors(query)
         num_events, num_ends = query.ends_BS.shape
         target_C = torch.arange(1, num_ends, device=query.ends_BS.device)

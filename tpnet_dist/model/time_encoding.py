@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from tpnet_dist.model.precision import at_least_float32
+
 
 class TimeEncoding(nn.Module):
     """cos(ω · log(1 + Δt) + b); ω starts spread over nine decades, b at zero."""
@@ -15,5 +17,6 @@ class TimeEncoding(nn.Module):
 
     def forward(self, elapsed: Tensor) -> Tensor:
         """(…) → (…, width)."""
-        logarithm = torch.log1p(elapsed).to(self.frequency.dtype)
-        return torch.cos(torch.addcmul(self.phase, logarithm[..., None], self.frequency))
+        frequency, phase = at_least_float32(self.frequency), at_least_float32(self.phase)
+        logarithm = torch.log1p(elapsed).to(frequency.dtype)
+        return torch.cos(torch.addcmul(phase, logarithm[..., None], frequency))

@@ -20,6 +20,7 @@ from tpnet_dist.model.dropout import MAX_RATE, Dropout, EventDropout
 from tpnet_dist.model.link_query import LinkQuery
 from tpnet_dist.model.mixer import Mixer
 from tpnet_dist.model.pair_features import PairFeatures
+from tpnet_dist.model.precision import at_least_float32
 from tpnet_dist.model.time_encoding import TimeEncoding
 from tpnet_dist.model.token_mlp import TokenMLP
 from tpnet_dist.model.token_slots import TokenSlots
@@ -41,6 +42,7 @@ class TPNet(nn.Module):
 
     Profile `paper` masks empty neighbour slots to zero, `published` does not. Without `use_memory` there are
     neither rows nor pair features; without `scale` pair features are decoded from raw inner products.
+    `bfloat16`: matrix products in that, see `precision`; logits are float32 all the same.
     """
 
     def __init__(
@@ -57,11 +59,12 @@ class TPNet(nn.Module):
         profile: Profile = "paper",
         use_memory: bool = True,
         scale: bool = True,
+        bfloat16: bool = False,
     ) -> None:
         super().__init__()
         _check(hops=hops, neighbors=neighbors, mixer_layers=mixer_layers, dropout=dropout, profile=profile)
         # config
-        self.profile, self.dropout = profile, dropout
+        self.profile, self.dropout, self.bfloat16 = profile, dropout, bfloat16
         self.node_width, self.edge_width = node_width, edge_width
         # parts
         self.pair_features = PairFeatures(hops + 1, scale=scale) if use_memory else None
@@ -76,7 +79,8 @@ class TPNet(nn.Module):
 
     def forward(self, query: LinkQuery) -> Tensor:
         """Logits of each event's source with each of its destinations: (B, C)."""
-        logits_BC: Tensor = self.predictor(self.embed(query))
+        with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.bfloat16):
+            logits_BC: Tensor = self.predictor(self.embed(query))
         return logits_BC
 
     def embed(self, query: LinkQuery) -> LinkEmbeddings:
@@ -122,7 +126,11 @@ class Predictor(nn.Module):
         parts = [links.source_BCK, links.target_BCK]
         if links.pair_features_BCP is not None:
             parts.append(links.pair_features_BCP)
-        logits_BC1: Tensor = self.second(F.relu(self.first(torch.cat(parts, -1))))
+        hidden_BCK = at_least_float32(F.relu(self.first(torch.cat(parts, -1))))
+        # scores that differ by less than bfloat16 can tell are ranked all the same
+        with torch.autocast(hidden_BCK.device.type, enabled=False):
+            weight, bias = at_least_float32(self.second.weight), at_least_float32(self.second.bias)
+            logits_BC1 = F.linear(hidden_BCK, weight, bias)
         return logits_BC1.squeeze(-1)
 
 

@@ -128,8 +128,12 @@ class TrainingConfig:
     """Of weights, projections, negatives and dropout."""
     seeds: tuple[int, ...] = ()
     """Several runs in one, with mean and standard deviation; instead of seed."""
-    engine: Literal["ddp"] = "ddp"
-    """Who averages gradients: torch's DistributedDataParallel."""
+    engine: Literal["ddp", "deepspeed"] = "ddp"
+    """Who brings gradients together: torch's DistributedDataParallel, or DeepSpeed with ZeRO."""
+    deepspeed: str = ""
+    """A DeepSpeed JSON; empty: launch/deepspeed.json. Its "auto" values are filled in from these settings."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """In what the dense model multiplies, in training and scoring; rows, times and losses stay float32."""
     timeout: float = 600.0
     """Seconds after which a rank that does not answer ends the run on all ranks."""
 

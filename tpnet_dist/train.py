@@ -1,5 +1,6 @@
 """`torchrun --nproc_per_node=4 -m tpnet_dist.train [DATA_DIR] …`: train TPNet on an event log."""
 
+import logging
 import sys
 import time
 from dataclasses import replace
@@ -38,6 +39,8 @@ def _run(settings: TrainSettings) -> None:
     from tpnet_dist.ranks.world import join_world
     from tpnet_dist.training.forecast import Forecast
 
+    if settings.debug:
+        logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
     keep_large_buffers()
     timeout = timedelta(seconds=settings.config.training.timeout)
     with join_world(timeout) as world, ends_together(world, PROGRAM), world.stop.listening():

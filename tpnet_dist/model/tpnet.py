@@ -64,7 +64,7 @@ class TPNet(nn.Module):
         super().__init__()
         _check(hops=hops, neighbors=neighbors, mixer_layers=mixer_layers, dropout=dropout, profile=profile)
         # config
-        self.profile, self.dropout, self.bfloat16 = profile, dropout, bfloat16
+        self.profile, self.dropout, self.in_bfloat16 = profile, dropout, bfloat16
         self.node_width, self.edge_width = node_width, edge_width
         # parts
         self.pair_features = PairFeatures(hops + 1, scale=scale) if use_memory else None
@@ -79,7 +79,7 @@ class TPNet(nn.Module):
 
     def forward(self, query: LinkQuery) -> Tensor:
         """Logits of each event's source with each of its destinations: (B, C)."""
-        with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.bfloat16):
+        with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
             logits_BC: Tensor = self.predictor(self.embed(query))
         return logits_BC
 

@@ -1,4 +1,4 @@
-"""What torchrun tells a process before the ranks have met; without torch, so that it is known at once."""
+"""What a launcher tells a process before the ranks have met; without torch, so that it is known at once."""
 
 import os
 
@@ -23,3 +23,9 @@ def launched_by_torchrun() -> bool:
 def restarts_so_far() -> int:
     """How often torchrun has started the ranks again (`--max-restarts`)."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def tell_deepspeed(rank_of_node: int, device: str) -> None:
+    """DeepSpeed wants to be told by its launcher who it is; there may have been another, or none."""
+    os.environ.setdefault("LOCAL_RANK", str(rank_of_node))
+    os.environ.setdefault("DS_ACCELERATOR", device)

@@ -47,6 +47,10 @@ class World:
         assert isinstance(group, dist.ProcessGroup)
         return RankExchange(group, self.device)
 
+    def hold_to_timeout(self, group: dist.ProcessGroup) -> None:
+        """Let a group that a library made wait for others no longer than ours do."""
+        dist.distributed_c10d._set_pg_timeout(self.timeout, group)
+
     def on_first_rank(self, act: Callable[[], Answer]) -> Answer:
         """What the first rank's `act` gives, on every rank; what it refuses, every rank refuses."""
         outcome: list[Any] = [None, None]
@@ -129,7 +133,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
         rank=dist.get_rank(),
         num_ranks=dist.get_world_size(),
         rank_of_node=rank_of_node,
-        ranks_per_node=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        ranks_per_node=int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE", "1")),
         device=device,
         timeout=timeout,
         host_group=dist.new_group(backend="gloo", timeout=timeout) if has_gpu else None,

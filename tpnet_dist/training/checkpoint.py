@@ -62,8 +62,8 @@ class CheckpointFolder:
         self.folder, self.keep, self.run, self.world = folder, keep, run, world
         self.display = display or Display()
 
-    def save(self, model: TPNet, engine: Engine, progress: Progress) -> None:
-        tensors = {f"model/{name}": weight for name, weight in model.state_dict().items()}
+    def save(self, engine: Engine, progress: Progress) -> None:
+        tensors = {f"model/{name}": weight for name, weight in engine.weights().items()}
         tensors |= _flat(engine.optimizer_state())
         epoch = "" if progress.steps_of_epoch else f"-epoch-{progress.epoch}"
         path = self.folder / f"step-{progress.step:08d}{epoch}"
@@ -88,6 +88,7 @@ class CheckpointFolder:
             return None
         weights, optimizer = _sorted_out(step.tensors)
         load_weights(model, weights, step.path)
+        engine.weights_changed(weights)
         engine.load_optimizer_state(optimizer)
         return Progress(**step.facts["progress"])
 

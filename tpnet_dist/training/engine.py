@@ -13,6 +13,9 @@ from tpnet_dist.model import LinkQuery, TPNet
 OptimizerState = dict[str, dict[str, Any]]
 """What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
 and from every engine."""
+Weights = dict[str, Tensor]
+ADAM: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "fused": True}
+"""Besides the learning rate; the same in every engine."""
 
 
 class Engine(Protocol):
@@ -32,6 +35,12 @@ class Engine(Protocol):
 
     def exposed_seconds(self) -> float:
         """How long the last gradients still travelled when all were computed, if someone asked before."""
+
+    def weights(self) -> Weights:
+        """Whole, as exact as they are kept, by name; every rank must call it."""
+
+    def weights_changed(self, exact: Weights | None = None) -> None:
+        """Learn on from what was loaded into the model; from `exact` if the model rounds. On every rank."""
 
     def optimizer_state(self) -> OptimizerState:
         """Every rank must call it."""
@@ -57,7 +66,7 @@ class DdpEngine:
     def __init__(self, model: TPNet, *, learning_rate: float, num_ranks: int) -> None:
         self._model, self._num_ranks = model, num_ranks
         self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
-        self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+        self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **ADAM)
 
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
         return nullcontext() if is_last else self._scorer.no_sync()
@@ -80,6 +89,12 @@ class DdpEngine:
         times = self._scorer._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         hidden = times.get("backward_compute_comm_overlap_time", 0)
         return float(times.get("backward_comm_time", 0) - hidden) / 1e9
+
+    def weights(self) -> Weights:
+        return self._model.state_dict()
+
+    def weights_changed(self, exact: Weights | None = None) -> None:
+        """The model's weights are the only ones."""
 
     def optimizer_state(self) -> OptimizerState:
         state = self._optimizer.state

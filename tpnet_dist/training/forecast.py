@@ -15,6 +15,7 @@ from tpnet_dist.events.split import Split
 from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
 from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.run_data import plan_of, split_of
 from tpnet_dist.training.run_model import build_model, memory_nodes, memory_width
 from tpnet_dist.training.weights_file import read_state, start_from
@@ -46,6 +47,8 @@ class Forecast:
     def of(cls, config: Config, world: World) -> "Forecast":
         """Reads the log's times once or twice, nothing else; refuses what a run would refuse."""
         forecast = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+        if config.training.engine == "deepspeed":
+            world.on_first_rank(lambda: deepspeed_settings(config.training, world.num_ranks))
         if config.model.weights:
             path = Path(config.model.weights)
             world.on_first_rank(lambda: start_from(build_model(config, forecast.log), read_state(path), path))

@@ -19,8 +19,13 @@ from tpnet_dist.training.display import Display
 from tpnet_dist.whole_file import whole_file
 
 CONFIG_NAME = "config.toml"
-
-FREE_KEYS = {"memory.prefetch", "memory.cache_rows", "training.engine", "training.timeout"}
+FREE_KEYS = {
+    "memory.prefetch",
+    "memory.cache_rows",
+    "training.engine",
+    "training.deepspeed",
+    "training.timeout",
+}
 FREE_SECTIONS = {"checkpoint"}
 """What changes no result, so that a run may go on with other values."""
 LENGTH_KEYS = {"training.epochs", "training.patience", "training.max_steps"}

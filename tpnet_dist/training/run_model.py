@@ -11,6 +11,8 @@ from tpnet_dist.memory.walks import Walk
 from tpnet_dist.model import TPNet
 from tpnet_dist.ranks.exchange import Exchange
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.deepspeed_engine import DeepSpeedEngine
+from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.engine import DdpEngine, Engine
 from tpnet_dist.training.link_queries import QueryMaker
 from tpnet_dist.training.train_step import TrainStep
@@ -38,6 +40,10 @@ class RunModel:
 
 
 def build_engine(config: Config, model: TPNet, world: World) -> Engine:
+    if config.training.engine == "deepspeed":
+        # the first rank reads the file for all
+        settings = world.on_first_rank(lambda: deepspeed_settings(config.training, world.num_ranks))
+        return DeepSpeedEngine(model, settings, world)
     return DdpEngine(model, learning_rate=config.training.learning_rate, num_ranks=world.num_ranks)
 
 
@@ -56,6 +62,7 @@ def build_model(config: Config, log: EventLog) -> TPNet:
         profile=model.profile,
         use_memory=config.memory.enabled,
         scale=model.scale,
+        bfloat16=config.training.precision == "bfloat16",
     )
 
 

@@ -63,6 +63,7 @@ class SeedTrainer:
         if progress is None:
             world.phase.saved = ""
             start_from_file(parts.model, self.config.model.weights, world)
+            parts.step.engine.weights_changed()
             return Progress()
         progress.decide_whether_done(self.config.training)
         world.phase.saved = f"step {progress.step}"
@@ -212,7 +213,7 @@ class SeedTrainer:
         if self.log is not None:
             # what a checkpoint is beyond is not written again
             self.log.flush()
-        self.checkpoints.save(self.parts.model, self.parts.step.engine, self.progress)
+        self.checkpoints.save(self.parts.step.engine, self.progress)
         self._saved_step = self.progress.step
         phase.now, phase.saved = before, f"step {self.progress.step}"
 

@@ -1,0 +1,99 @@
+"""A DeepSpeed JSON gets from our settings what it leaves open, and may not say otherwise."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tpnet_dist.config import TrainingConfig
+from tpnet_dist.errors import InputError
+from tpnet_dist.training.deepspeed_settings import deepspeed_settings
+
+
+def filled(folder: Path, settings: Any, *, ranks: int = 4, **training: Any) -> dict[str, Any]:
+    path = folder / "mine.json"
+    path.write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    return deepspeed_settings(TrainingConfig(engine="deepspeed", deepspeed=str(path), **training), ranks)
+
+
+def test_the_packaged_file_gets_all_from_our_settings() -> None:
+    config = TrainingConfig(engine="deepspeed", learning_rate=3e-4, batch_size=201, batches_per_step=3)
+    settings = deepspeed_settings(config, 4)
+    assert '"auto"' not in json.dumps(settings)
+    assert settings["train_micro_batch_size_per_gpu"] == 51
+    assert settings["gradient_accumulation_steps"] == 3
+    assert settings["train_batch_size"] == 612
+    assert settings["optimizer"]["type"] == "Adam"
+    assert settings["optimizer"]["params"] | {"lr": 3e-4, "eps": 1e-8} == settings["optimizer"]["params"]
+    assert tuple(settings["optimizer"]["params"]["betas"]) == (0.9, 0.999)
+    assert settings["zero_optimization"]["stage"] == 1
+
+
+def test_an_empty_file_is_zero_stage_1_in_float32(tmp_path: Path) -> None:
+    settings = filled(tmp_path, {})
+    assert settings["zero_optimization"]["stage"] == 1
+    assert settings["bf16"]["enabled"] is False
+    assert settings["optimizer"]["params"]["lr"] == 1e-4
+
+
+def test_what_agrees_and_what_we_do_not_decide_stays(tmp_path: Path) -> None:
+    own = {
+        "optimizer": {"params": {"lr": 0.0001, "betas": [0.9, 0.999]}},
+        "zero_optimization": {"stage": 2, "reduce_bucket_size": 17},
+        "communication_data_type": "bf16",
+    }
+    settings = filled(tmp_path, own)
+    assert settings["zero_optimization"] == own["zero_optimization"]
+    assert settings["communication_data_type"] == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "precision", "enabled"),
+    [
+        ("auto", "float32", False),
+        ("auto", "bfloat16", True),
+        (True, "bfloat16", True),
+        (False, "bfloat16", False),
+    ],
+)
+def test_weights_are_bfloat16_only_where_the_model_computes_so(
+    tmp_path: Path, wanted: Any, precision: str, enabled: bool
+) -> None:
+    settings = filled(tmp_path, {"bf16": {"enabled": wanted}}, precision=precision)
+    assert settings["bf16"]["enabled"] is enabled
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"optimizer": {"params": {"lr": 1e-3}}},
+            'optimizer.params.lr is 0.001, but this run has 0.0001; write "auto"',
+        ),
+        ({"optimizer": {"type": "AdamW"}}, 'optimizer.type is "AdamW", but this run has "Adam"'),
+        ({"optimizer": {"params": {"weight_decay": 0.1}}}, "weight_decay is 0.1, but this run has 0.0"),
+        ({"train_batch_size": 64}, "train_batch_size is 64, but this run has 200"),
+        ({"gradient_clipping": 1.0}, "gradient_clipping is 1.0, but this run has 0.0"),
+        ({"fp16": {"enabled": True}}, "fp16.enabled is true, but this run has false"),
+        ({"bf16": {"enabled": True}}, "bf16.enabled is true, but training.precision is float32"),
+        ({"zero_optimization": {"stage": 3}}, "zero_optimization.stage is 3, but must be 1 or 2"),
+        ({"scheduler": {"type": "WarmupLR"}}, "scheduler is set"),
+        ({"zero_optimization": {"offload_optimizer": {"device": "cpu"}}}, "offload_optimizer is set"),
+        ({"optimizer": 3}, "optimizer is 3, but must be an object"),
+        ([], "holds no JSON object"),
+        ("{", "not valid JSON"),
+    ],
+)
+def test_what_contradicts_our_settings_is_refused_in_one_sentence(
+    tmp_path: Path, settings: Any, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)) as refusal:
+        filled(tmp_path, settings)
+    assert str(refusal.value).startswith(f"{tmp_path / 'mine.json'}: ")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=re.escape("none.json: No such file")):
+        deepspeed_settings(TrainingConfig(deepspeed=str(tmp_path / "none.json")), 1)

@@ -1,0 +1,122 @@
+"""A DeepSpeed JSON with all that this run decides filled in; what says otherwise is refused.
+
+DeepSpeed is not imported here: `--check` is not to wait for it.
+"""
+
+import json
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from tpnet_dist.config import TrainingConfig
+from tpnet_dist.errors import InputError
+from tpnet_dist.training.engine import ADAM
+
+AUTO = "auto"
+ZERO_STAGES = (1, 2)
+
+
+def deepspeed_settings(config: TrainingConfig, num_ranks: int) -> dict[str, Any]:
+    """For `deepspeed.initialize`."""
+    path = _path(config)
+    settings = _read(path)
+    try:
+        for key, value in _decided(config, num_ranks).items():
+            _fill(settings, key, value)
+        _fill_in_bfloat16(settings, config)
+        _check_the_rest(settings)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return settings
+
+
+def _path(config: TrainingConfig) -> Path | Traversable:
+    return Path(config.deepspeed) if config.deepspeed else files("launch") / "deepspeed.json"
+
+
+def _read(path: Path | Traversable) -> dict[str, Any]:
+    try:
+        settings = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; give the path of a DeepSpeed JSON") from error
+    except ValueError as error:  # not UTF-8, not JSON
+        raise InputError(f"{path}: not valid JSON: {error}; mend it there") from error
+    if not isinstance(settings, dict):
+        raise InputError(f"{path}: holds no JSON object; give a DeepSpeed JSON")
+    return settings
+
+
+def _decided(config: TrainingConfig, num_ranks: int) -> dict[str, Any]:
+    """By dotted name. Counts of events are for DeepSpeed's own reports: slices are as large as they are."""
+    largest_slice = -(-config.batch_size // num_ranks)
+    adam = {f"optimizer.params.{name}": value for name, value in ADAM.items()}
+    return {
+        "train_micro_batch_size_per_gpu": largest_slice,
+        "gradient_accumulation_steps": config.batches_per_step,
+        "train_batch_size": largest_slice * config.batches_per_step * num_ranks,
+        "optimizer.type": "Adam",
+        "optimizer.params.lr": config.learning_rate,
+        **adam,
+        # torch's own, whose state other engines can read; and Adam, which DeepSpeed takes for AdamW
+        "optimizer.params.torch_adam": True,
+        "optimizer.params.adam_w_mode": False,
+        "gradient_clipping": 0.0,
+        # the loss is multiplied by the number of ranks instead
+        "gradient_allreduce_op": "mean",
+        "fp16.enabled": False,
+        # the model does this itself
+        "torch_autocast.enabled": False,
+    }
+
+
+def _fill(settings: dict[str, Any], key: str, value: Any) -> None:  # noqa: ANN401 — as in JSON
+    section, name = _section(settings, key)
+    found = section.get(name, AUTO)
+    if found != AUTO and found != (list(value) if isinstance(value, tuple) else value):
+        raise InputError(f'{key} is {_shown(found)}, but this run has {_shown(value)}; write "auto" there')
+    section[name] = value
+
+
+def _fill_in_bfloat16(settings: dict[str, Any], config: TrainingConfig) -> None:
+    """Weights in bfloat16 only if asked for: false leaves them float32, and rounding to the model."""
+    section, name = _section(settings, "bf16.enabled")
+    computes_so = config.precision == "bfloat16"
+    wanted = section.get(name, False)
+    section[name] = computes_so if wanted == AUTO else wanted
+    if section[name] and not computes_so:
+        raise InputError(
+            "bf16.enabled is true, but training.precision is float32; "
+            'write "auto" there, or train with --training.precision bfloat16'
+        )
+
+
+def _check_the_rest(settings: dict[str, Any]) -> None:
+    section, name = _section(settings, "zero_optimization.stage")
+    stage = section.setdefault(name, 1)
+    if stage not in ZERO_STAGES:
+        raise InputError(
+            f"zero_optimization.stage is {_shown(stage)}, but must be 1 or 2: the weights are few, and every "
+            "rank scores with all of them; change it, or use --training.engine ddp"
+        )
+    for key, what in (
+        ("scheduler", "the learning rate stays as it is"),
+        ("zero_optimization.offload_optimizer", "the optimizer's state is small and stays on its device"),
+    ):
+        section, name = _section(settings, key)
+        if name in section:
+            raise InputError(f"{key} is set, but {what}; take it out")
+
+
+def _section(settings: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """Where a dotted key is, and its name there."""
+    *sections, name = key.split(".")
+    for part in sections:
+        settings = settings.setdefault(part, {})
+        if not isinstance(settings, dict):
+            raise InputError(f"{part} is {_shown(settings)}, but must be an object; change it")
+    return settings, name
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 — as in JSON
+    return json.dumps(value)

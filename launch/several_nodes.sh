@@ -1,0 +1,23 @@
+#!/bin/sh
+# launch/several_nodes.sh NODES gpu|RANKS HOST[:PORT] [DATA_DIR] [flags of tpnet_dist.train …]: the same on each machine
+#
+# HOST is one of the machines, reachable from all; they meet there. Each has gpu|RANKS ranks, and the data folder and
+# --run-dir under the same path: the run folder is written by the first rank, wherever that is, so let it be shared.
+# With several networks name the one to use: GLOO_SOCKET_IFNAME=eth0, NCCL_SOCKET_IFNAME=eth0. RUN_ID tells runs that
+# meet at the same HOST:PORT apart. PYTHON names the interpreter, MAX_RESTARTS how often to go on after a failure.
+set -eu
+
+if [ "$#" -lt 3 ]; then
+    echo "usage: $0 NODES gpu|RANKS HOST[:PORT] [DATA_DIR] [flags of tpnet_dist.train …]" >&2
+    exit 2
+fi
+nodes=$1 ranks=$2 endpoint=$3
+shift 3
+case "$endpoint" in
+    *:*) ;;
+    *) endpoint=$endpoint:29400 ;;
+esac
+
+exec "${PYTHON:-python}" -m torch.distributed.run --nnodes="$nodes" --nproc_per_node="$ranks" \
+    --rdzv_backend=c10d --rdzv_endpoint="$endpoint" --rdzv_id="${RUN_ID:-tpnet}" \
+    --max_restarts="${MAX_RESTARTS:-3}" -m tpnet_dist.train "$@"

@@ -1,1 +1,1 @@
-"""How runs are started: settings for known datasets."""
+"""How runs are started: scripts, settings of DeepSpeed, settings for known datasets and machines."""

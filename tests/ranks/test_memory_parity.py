@@ -38,6 +38,7 @@ class Scenario:
     width: int = 7
     dtype: torch.dtype = torch.float32
     exchange_dtype: torch.dtype | None = None
+    cache_rows: int = 0
     plan_first: bool = False
     """Plan every batch before the first row is fetched."""
 
@@ -50,6 +51,7 @@ class Scenario:
             exchange=exchange,
             dtype=self.dtype,
             exchange_dtype=self.exchange_dtype,
+            cache_rows=self.cache_rows,
         )
 
 
@@ -286,9 +288,10 @@ def test_costs_of_the_example_are_those_counted_by_hand(
         4, [DOCSTRING_BATCH], walk=Walk("count", 1, 0.0), width=3, exchange_dtype=exchange_dtype
     )
     both = {"rows_wanted": 2, "rows_fetched": 2, "rows_recorded": 2, "collectives": 4, "batches": 1}
+    both |= {"rows_held": 0, "bytes_saved": 0}
     one, two = (rank.account for rank in rank_pools[2].run(replay_on_rank, scenario))
-    assert one == {"bytes_sent": 8 + message, "bytes_received": row + 16, **both}
-    assert two == {"bytes_sent": row + 16, "bytes_received": 8 + message, **both}
+    assert one == {"bytes_sent": 8 + message, "bytes_received": row + 16, "rows_remote": 1, **both}
+    assert two == {"bytes_sent": row + 16, "bytes_received": 8 + message, "rows_remote": 0, **both}
 
 
 def test_repeated_nodes_are_fetched_once(rank_pools: RankPools) -> None:

@@ -55,6 +55,10 @@ class FetchPlan:
             num_asked=num_asked,
         )
 
+    def batch_borders(self) -> Integers:
+        """Where each batch's rows begin, and where the last one's end: (G + 1)."""
+        return np.append(self.border_GP[:, 0], self.border_GP[-1, -1])
+
 
 def _choose(touched: Touched, needed: Sequence[Tensor | None], record: bool) -> tuple[Integers, int]:
     """Keys of the rows to fetch, and how many of them slices ask for."""

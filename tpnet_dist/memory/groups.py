@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import torch
 
-from tpnet_dist.memory.memory import Memory, MemoryPlan
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.memory_plan import MemoryPlan
 from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.touched import Touched
 

@@ -1,7 +1,7 @@
 """The propagation memory: plan → fetch → record, exact, with a cost that does not depend on the nodes.
 
     1. plan    which rows this rank's slice needs, who owns them, who sends messages for which rows; clocks
-    2. fetch   ids to the owners (already in the plan), rows back
+    2. fetch   ids to the owners (already in the plan), rows back; unchanged ones may be held here
     3. record  messages from the rows just fetched, summed per receiver, sent to the owners, added
 
 fetch(b) → record(b) → fetch(b+1) is the only order that matters; whoever consumes fetched rows is not in it.
@@ -18,39 +18,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.clocks import Clocks
 from tpnet_dist.memory.fetch_plan import FetchPlan
+from tpnet_dist.memory.memory_plan import ID_BYTES, MemoryPlan, plans_of
 from tpnet_dist.memory.plan import BatchEvents, EventRun, Floats, check_nodes
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.record_plan import RecordPlan, RecordPlanner
+from tpnet_dist.memory.row_cache import CacheRun, RowCache
 from tpnet_dist.memory.rows import RowTable, StoredRows
 from tpnet_dist.memory.touched import Touched
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.exchange import Exchange, ExchangeRoute, LocalExchange
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """All that a batch needs of the exchange; made without touching the memory."""
-
-    nodes_U: Tensor
-    """The distinct nodes whose rows this rank gets, sorted."""
-    clock_U: Tensor
-    degree_U: Tensor | None
-    """For walks that keep one."""
-    route: ExchangeRoute
-    served: Tensor
-    """Rows that ranks ask of this one, as local ids, asker after asker."""
-    record: RecordPlan | None
-    """None if the batch is only looked at."""
-    turn: int
-    """Plans are recorded in the order they were made."""
+from tpnet_dist.ranks.exchange import Exchange, LocalExchange
 
 
 @dataclass(frozen=True)
@@ -92,8 +75,10 @@ class Memory:
         projection: ProjectionKind = "normal",
         dtype: torch.dtype = torch.float32,
         exchange_dtype: torch.dtype | None = None,
+        cache_rows: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
+        """`cache_rows`: how many of other ranks' rows this one may keep; changes no result."""
         _check_width(num_nodes, width, projection)
         # config
         self.num_nodes, self.walk, self.width, self.seed = num_nodes, walk, width, seed
@@ -113,6 +98,7 @@ class Memory:
             device=self.device,
         )
         self.clocks = Clocks(num_nodes, walk)
+        self.cache = self._new_cache(cache_rows)
         # progress
         self.epoch = 0
         self._next_turn = 0
@@ -125,7 +111,7 @@ class Memory:
         """Forget every event; P is drawn anew for each epoch."""
         self.epoch = epoch
         self._planned_until = 0.0
-        self._turn = self._next_turn
+        self._forget_plans()
         self.clocks.reset()
         self.table.reset(seed=self.seed, epoch=epoch)
 
@@ -157,22 +143,27 @@ class Memory:
                 planner = RecordPlanner(touched, fetch, self.walk, self.device)
                 records = planner.plan(self.table.rows_NLD.dtype)
                 self._planned_until = float(run.time_N[-1])
-            return self._agree(run, fetch, records)
+            records = [plan if size else None for plan, size in zip(records, run.sizes.tolist(), strict=True)]
+            cached = self._plan_cache(touched, fetch, record=record, at_once=at_once)
+            plans = plans_of(self.exchange, fetch, cached, records, self._next_turn, self.device)
+            self._next_turn += sum(plan is not None for plan in records)
+            return plans
 
     def fetch(self, plan: MemoryPlan, *, products: bool = True) -> FetchedRows:
         """Stage 2: the planned rows, as they are now; `products` says whether with their self-products."""
         assert plan.turn == self._turn, "rows are fetched when all batches planned before are recorded"
         with self.exchange.account.stage("fetch"):
-            served, *cached = self.table.read(plan.served, products=products)
-            columns = [served.to(self._wire_dtype), *cached]
-            rows_ULD, *others = self.exchange.back(plan.route, columns)
+            # what is kept is kept with its products: a later batch may want them
+            served, *others = self.table.read(plan.served, products=products or plan.cached is not None)
+            columns = self.exchange.back(plan.route, [served.to(self._wire_dtype), *others])
+            if plan.cached is not None and self.cache is not None:
+                columns = self.cache.assemble(plan.cached, columns)
+            rows_ULD = columns[0].to(served.dtype)
             if self._wire_dtype != served.dtype:
                 # own rows are carried on from here: rounded anew for each batch, small messages would vanish
-                asked_here, served_here = plan.route.own_rows(self.exchange.rank)
-                rows_ULD = rows_ULD.to(served.dtype)
-                rows_ULD[asked_here] = served[served_here]
-            products_ULL = others[0] if products else None
-            stored = StoredRows(rows_ULD, plan.clock_U, plan.degree_U, products_ULL)
+                _, served_here = plan.route.own_rows(self.exchange.rank)
+                rows_ULD[plan.own_U] = served[served_here]
+            stored = StoredRows(rows_ULD, plan.clock_U, plan.degree_U, columns[1] if products else None)
             return FetchedRows(plan.nodes_U, stored, self.walk)
 
     def record(self, plan: MemoryPlan, fetched: FetchedRows) -> None:
@@ -206,7 +197,7 @@ class Memory:
         self._planned_until = self._planned_until_at_snapshot
         self.table.restore()
         self.clocks.restore()
-        self._turn = self._next_turn
+        self._forget_plans()
 
     def forget_snapshot(self) -> None:
         self.table.forget_snapshot()
@@ -238,7 +229,7 @@ class Memory:
         self.clocks.load(self._all_blocks(state["clock"]), self._all_blocks(state["degree"]))
         epoch, self._planned_until = state["progress"].tolist()
         self.epoch = int(epoch)
-        self._turn = self._next_turn
+        self._forget_plans()
 
     def check(
         self, batches: Sequence[BatchEvents], needed: Sequence[Tensor | None] = (), *, record: bool = True
@@ -256,45 +247,51 @@ class Memory:
                     not_before = float(events.time_B[-1])
         return run
 
-    def _agree(
-        self, run: EventRun, fetch: FetchPlan, records: Sequence[RecordPlan | None]
-    ) -> list[MemoryPlan]:
-        """Tell the owners which rows are wanted."""
-        rows = (fetch.border_GP[:, -1] - fetch.border_GP[:, 0]).tolist()
-        nodes, local, clocks = (
-            torch.from_numpy(column).to(self.device).split_with_sizes(rows)
-            for column in (fetch.node_U, fetch.local_U, fetch.clock_U)
+    def _plan_cache(
+        self, touched: Touched, fetch: FetchPlan, *, record: bool, at_once: bool
+    ) -> CacheRun | None:
+        if self.cache is None:
+            return None
+        if at_once:
+            # layers travel one by one, as they are stored: copies are of no use
+            self.cache.drop(touched)
+            return None
+        cached = self.cache.plan_run(touched, fetch, record=record)
+        account, num_held = self.exchange.account, int(cached.is_held_U.sum())
+        account.rows_held += num_held
+        account.bytes_saved += num_held * (self.cache.bytes_per_row + ID_BYTES)
+        return cached
+
+    def _forget_plans(self) -> None:
+        """What was planned for rows that are gone is not fetched, nor recorded."""
+        self._turn = self._next_turn
+        if self.cache is not None:
+            self.cache.clear()
+
+    def _new_cache(self, capacity: int) -> RowCache | None:
+        own = slice(self.first_node, self.stop_node)
+        capacity = min(capacity, self.num_nodes - (own.stop - own.start))
+        if capacity <= 0:
+            return None
+        return RowCache(
+            self.num_nodes,
+            capacity,
+            own,
+            (self.walk.layers, self.width),
+            dtype=self.table.rows_NLD.dtype,
+            wire_dtype=self._wire_dtype,
+            device=self.device,
         )
-        degrees: Sequence[Tensor | None] = [None] * len(rows)
-        if fetch.degree_U is not None:
-            degrees = torch.from_numpy(fetch.degree_U).to(self.device).split_with_sizes(rows)
-        plans = []
-        counts_GP, sizes = np.diff(fetch.border_GP).tolist(), run.sizes.tolist()
-        for batch, counts_P in enumerate(counts_GP):
-            route = self.exchange.route(counts_P)
-            [served] = self.exchange.forward(route, [local[batch]])
-            record = records[batch] if sizes[batch] else None
-            plans.append(
-                MemoryPlan(
-                    nodes_U=nodes[batch],
-                    clock_U=clocks[batch],
-                    degree_U=degrees[batch],
-                    route=route,
-                    served=served,
-                    record=record,
-                    turn=self._next_turn,
-                )
-            )
-            self._next_turn += record is not None
-        return plans
 
     def _count(
         self, touched: Touched, fetch: FetchPlan, needed: Sequence[Tensor | None], record: bool
     ) -> None:
-        account = self.exchange.account
+        account, rank = self.exchange.account, self.exchange.rank
         account.batches += touched.num_batches
         account.rows_wanted += len(touched.mine_M) + sum(len(nodes) for nodes in needed if nodes is not None)
         account.rows_fetched += fetch.num_asked
+        own = fetch.border_GP[:, rank + 1] - fetch.border_GP[:, rank]
+        account.rows_remote += len(fetch.node_U) - int(own.sum())
         if record:
             account.rows_recorded += int(touched.is_mine().sum())
 

@@ -38,6 +38,12 @@ class ExchangeAccount:
     """Rows asked for before repetitions were dropped."""
     rows_fetched: int = 0
     """Rows asked for after that."""
+    rows_remote: int = 0
+    """Of those, rows that other ranks own."""
+    rows_held: int = 0
+    """Of those, rows that were in the cache and did not travel; the hit rate is their share."""
+    bytes_saved: int = 0
+    """What held rows would have added to the bytes, sent (their ids) and received."""
     rows_recorded: int = 0
     """Rows for which summed messages were sent."""
     collectives: int = 0

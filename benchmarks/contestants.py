@@ -33,9 +33,10 @@ from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.link_queries import rows_ahead
 from tpnet_dist.training.links import PlannedLinks
+from tpnet_dist.training.memory_sizes import memory_width
 from tpnet_dist.training.negative_sources import Universe
 from tpnet_dist.training.run_data import RunData, plan_of, split_of
-from tpnet_dist.training.run_model import RunModel, memory_width
+from tpnet_dist.training.run_model import RunModel
 
 KEY = SampleKey(0, 0)
 

@@ -66,12 +66,16 @@ class MemoryConfig:
     """How many batches the exchange runs ahead of the model; changes no result."""
     exchange_dtype: Literal["float32", "bfloat16"] = "float32"
     """In what rows travel between ranks."""
+    cache_rows: int | None = None
+    """At most so many rows of other ranks a rank keeps until they change, within half of what rows and
+    weights leave of its memory; by default an eighth of that memory, 0 keeps none; changes no result."""
 
     def __post_init__(self) -> None:
         _require(1 <= self.hops <= MAX_HOPS, "memory.hops", self.hops, f"within 1…{MAX_HOPS}")
         _require(0 <= self.decay < math.inf, "memory.decay", self.decay, "a finite number of at least 0")
         _require(self.width is None or self.width >= 1, "memory.width", self.width, "at least 1")
         _require(self.prefetch >= 0, "memory.prefetch", self.prefetch, "at least 0")
+        _require((self.cache_rows or 0) >= 0, "memory.cache_rows", self.cache_rows, "at least 0")
 
 
 @dataclass(frozen=True, kw_only=True)

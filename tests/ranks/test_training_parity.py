@@ -1,6 +1,7 @@
 """Any number of ranks trains the same: losses, figures and weights, in both batching modes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +85,16 @@ def test_one_two_and_four_ranks_train_the_same(
 def test_groups_of_equal_times_larger_than_a_batch_train_the_same(
     rank_pools: RankPools, tmp_path: Path
 ) -> None:
+    require_parity(rank_pools, config_of_groups(tmp_path / "log"), tmp_path, settings=("transductive",))
+
+
+def config_of_groups(folder: Path) -> Config:
+    """Of a log whose groups of equal times are larger than a batch."""
     rng = np.random.default_rng(0)
     src, dst = rng.integers(0, 30, (2, 500))
-    write_log(tmp_path / "log", src, dst, np.sort(rng.integers(0, 30, 500)))
+    write_log(folder, src, dst, np.sort(rng.integers(0, 30, 500)))
     sections = {"data": {"batching": "timestamps"}, "training": {"batch_size": 10, "epochs": 1}}
-    config = small_config(tmp_path / "log", **sections, evaluation={"batch_size": 10})
-    require_parity(rank_pools, config, tmp_path, settings=("transductive",))
+    return small_config(folder, **sections, evaluation={"batch_size": 10})
 
 
 def require_parity(
@@ -125,5 +130,28 @@ def test_prefetch_changes_no_bit(rank_pools: RankPools, folder: Path, tmp_path: 
             tmp_path / str(depth),
         )
         for depth in (0, 1, 4)
+    ]
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_kept_rows_change_no_bit(rank_pools: RankPools, folder: Path, tmp_path: Path, num_ranks: int) -> None:
+    config = small_config(folder, training={"epochs": 1})
+    require_the_same_bits_with_any_cache(rank_pools, config, tmp_path, num_ranks)
+
+
+def test_kept_rows_change_no_bit_of_groups(rank_pools: RankPools, tmp_path: Path) -> None:
+    require_the_same_bits_with_any_cache(rank_pools, config_of_groups(tmp_path / "log"), tmp_path, 2)
+
+
+def require_the_same_bits_with_any_cache(
+    rank_pools: RankPools, config: Config, tmp_path: Path, num_ranks: int
+) -> None:
+    """None kept, three rows, and by default."""
+    runs = [
+        rank_pools[num_ranks].run(
+            train_on, replace(config, memory=replace(config.memory, cache_rows=rows)), tmp_path / str(rows)
+        )
+        for rows in (0, 3, None)
     ]
     assert runs[0] == runs[1] == runs[2]

@@ -29,6 +29,11 @@ from tpnet_dist.memory.touched import Touched
 from tpnet_dist.ranks.host_memory import ask_for_huge_pages
 
 
+def bytes_per_row(layers: int, width: int, dtype: torch.dtype, wire_dtype: torch.dtype) -> int:
+    """What a row and its self-products take, on their way and in the cache."""
+    return layers * width * wire_dtype.itemsize + layers * layers * dtype.itemsize
+
+
 @dataclass(frozen=True)
 class CachePlan:
     """How one batch's rows are put together, and what is kept of them."""
@@ -68,17 +73,13 @@ class RowCache:
     ) -> None:
         layers, width = row_shape
         self.device = device
+        self.bytes_per_row = bytes_per_row(layers, width, dtype, wire_dtype)
         self.slots = CacheSlots(num_nodes, capacity, own)
         # the host gives memory as slots are written to, and low ones come first
         rows_SLD = torch.empty(capacity, layers, width, dtype=wire_dtype, device=device)
         products_SLL = torch.empty(capacity, layers, layers, dtype=dtype, device=device)
         self._tables = [ask_for_huge_pages(rows_SLD), products_SLL]
         self._num_planned = self._num_fetched = 0
-
-    @property
-    def bytes_per_row(self) -> int:
-        """What a row takes, here and on its way."""
-        return sum(table.element_size() * table.shape[1:].numel() for table in self._tables)
 
     def clear(self) -> None:
         """Rows went back, or elsewhere; what was planned but not fetched never will be."""

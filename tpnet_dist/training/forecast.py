@@ -16,15 +16,17 @@ from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
 from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
+from tpnet_dist.training.memory_sizes import (
+    MemorySizes,
+    free_for,
+    memory_nodes,
+    memory_width,
+    sharers_of,
+    weight_bytes_of,
+)
 from tpnet_dist.training.run_data import plan_of, split_of
-from tpnet_dist.training.run_model import build_model, memory_nodes, memory_width
+from tpnet_dist.training.run_model import build_model
 from tpnet_dist.training.weights_file import read_state, start_from
-
-_FLOAT_BYTES = 4
-_CLOCK_BYTES = 16
-"""Per node on every rank: clock and degree."""
-_STATES_PER_WEIGHT = 4
-"""Weight, gradient, two moments of Adam."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,8 @@ class Forecast:
     plan: BatchPlan
     ranks: int
     width: int
-    row_bytes: int
-    """Of the memory's rows, per rank; like all that follow."""
-    clock_bytes: int
+    memory: MemorySizes
+    """Per rank; like all that follow."""
     neighbor_bytes: int
     weight_bytes: int
 
@@ -58,31 +59,30 @@ class Forecast:
     def _on_this_rank(cls, config: Config, world: World) -> "Forecast":
         log = EventLog(config.data.folder)
         split = split_of(log, config.data)
-        nodes, width = memory_nodes(config, log), memory_width(config.memory, log)
         entries = 2 * (len(log) + len(split.train))
+        neighbor_bytes = BYTES_PER_ENTRY * entries // world.num_ranks
         with torch.device("meta"):  # counted, not made: they may be too many
-            weights = sum(weight.numel() for weight in build_model(config, log).parameters())
-        rows = -(-nodes // world.num_ranks) * (config.memory.hops + 1) * width * _FLOAT_BYTES
+            weight_bytes = weight_bytes_of(build_model(config, log))
         forecast = cls(
             config=config,
             log=log,
             split=split,
             plan=plan_of(split.train, config, config.training.batch_size),
             ranks=world.num_ranks,
-            width=width,
-            row_bytes=rows if config.memory.enabled else 0,
-            clock_bytes=_CLOCK_BYTES * nodes if config.memory.enabled else 0,
-            neighbor_bytes=BYTES_PER_ENTRY * entries // world.num_ranks,
-            weight_bytes=weights * _FLOAT_BYTES * _STATES_PER_WEIGHT,
+            width=memory_width(config.memory, log),
+            memory=MemorySizes.of(
+                config, log, world, free=free_for(world), others=weight_bytes + neighbor_bytes
+            ),
+            neighbor_bytes=neighbor_bytes,
+            weight_bytes=weight_bytes,
         )
         forecast.require_room(free_bytes(world.device), world)
         return forecast
 
     def require_room(self, free: int, world: World) -> None:
-        # ranks of a host share its memory; a GPU is a rank's own
-        has_gpu = world.device.type == "cuda"
-        sharers = 1 if has_gpu else world.ranks_per_node
-        rows, weights = self.row_bytes * sharers, self.weight_bytes * sharers
+        """The cache is not counted: it takes what is left, or nothing."""
+        has_gpu, sharers = world.device.type == "cuda", sharers_of(world)
+        rows, weights = self.memory.rows * sharers, self.weight_bytes * sharers
         if rows + weights > free:
             raise InputError(
                 f"memory.width {self.width}: rows of {memory_nodes(self.config, self.log):,} nodes take "
@@ -112,8 +112,12 @@ class Forecast:
             ),
             ("training", f"at most {training.epochs} epochs for each of {len(training.all_seeds())} seed(s)"),
             ("ranks", str(self.ranks)),
-            ("rows, per rank", f"{self.row_bytes:,} bytes, width {self.width}"),
-            ("clocks, per rank", f"{self.clock_bytes:,} bytes"),
+            ("rows, per rank", f"{self.memory.rows:,} bytes, width {self.width}"),
+            (
+                "row cache, per rank",
+                f"at most {self.memory.cache:,} bytes: {self.memory.cache_rows:,} rows of other ranks",
+            ),
+            ("clocks, per rank", f"{self.memory.clocks:,} bytes"),
             ("neighbours, per rank", f"about {self.neighbor_bytes:,} bytes"),
             ("weights and optimizer", f"{self.weight_bytes:,} bytes"),
         ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from tpnet_dist.config import Config, MemoryConfig, default_width
+from tpnet_dist.config import Config
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
@@ -15,6 +15,14 @@ from tpnet_dist.training.deepspeed_engine import DeepSpeedEngine
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.engine import DdpEngine, Engine
 from tpnet_dist.training.link_queries import QueryMaker
+from tpnet_dist.training.memory_sizes import (
+    MemorySizes,
+    free_for,
+    memory_nodes,
+    memory_width,
+    padding_node_of,
+    weight_bytes_of,
+)
 from tpnet_dist.training.train_step import TrainStep
 
 
@@ -30,9 +38,10 @@ class RunModel:
 
     @classmethod
     def build(cls, config: Config, log: EventLog, world: World, seed: int) -> "RunModel":
-        memory = build_memory(config, log, world.new_exchange(), world.device, seed)
         torch.manual_seed(seed)
         model = build_model(config, log).to(world.device)
+        sizes = MemorySizes.of(config, log, world, free=free_for(world), others=weight_bytes_of(model))
+        memory = build_memory(config, log, world.new_exchange(), world.device, seed, sizes.cache_rows)
         queries = QueryMaker(world.device, log.node_features)
         engine = build_engine(config, model, world)
         step = TrainStep(model, engine, queries, seed)
@@ -67,7 +76,7 @@ def build_model(config: Config, log: EventLog) -> TPNet:
 
 
 def build_memory(
-    config: Config, log: EventLog, exchange: Exchange, device: torch.device, seed: int
+    config: Config, log: EventLog, exchange: Exchange, device: torch.device, seed: int, cache_rows: int
 ) -> Memory | None:
     settings = config.memory
     if not settings.enabled:
@@ -79,18 +88,6 @@ def build_memory(
         seed=seed,
         exchange=exchange,
         exchange_dtype=getattr(torch, settings.exchange_dtype),
+        cache_rows=cache_rows,
         device=device,
     )
-
-
-def memory_width(settings: MemoryConfig, log: EventLog) -> int:
-    return settings.width or default_width(len(log), log.num_nodes)
-
-
-def memory_nodes(config: Config, log: EventLog) -> int:
-    return log.num_nodes + (padding_node_of(config, log) is not None)
-
-
-def padding_node_of(config: Config, log: EventLog) -> int | None:
-    """The released code has a node of its own for empty neighbour slots; here it comes after all others."""
-    return log.num_nodes if config.model.profile == "published" else None

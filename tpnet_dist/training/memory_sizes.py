@@ -1,0 +1,77 @@
+"""How large a rank's share of the memory is, and how many rows of other ranks it may keep beside it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from tpnet_dist.config import Config, MemoryConfig, default_width
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.memory.row_cache import bytes_per_row
+from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.host_memory import free_bytes
+from tpnet_dist.ranks.world import World
+
+_FLOAT_BYTES = 4
+_CLOCK_BYTES = 16
+"""Per node on every rank: clock and degree."""
+_STATES_PER_WEIGHT = 4
+"""Weight, gradient, two moments of Adam."""
+_SHARE_FOR_CACHE = 8
+"""By default the cache takes one part in so many of a rank's memory."""
+
+
+@dataclass(frozen=True)
+class MemorySizes:
+    """Of one rank, in bytes unless said otherwise; all 0 where there is no memory."""
+
+    rows: int
+    clocks: int
+    cache_rows: int
+    """How many rows of other ranks it keeps."""
+    cache: int
+
+    @classmethod
+    def of(cls, config: Config, log: EventLog, world: World, *, free: int, others: int) -> "MemorySizes":
+        """`free`: what this rank can still take; `others`: what it will take for other things than this."""
+        settings = config.memory
+        if not settings.enabled:
+            return cls(0, 0, 0, 0)
+        nodes, layers, width = memory_nodes(config, log), settings.hops + 1, memory_width(settings, log)
+        rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * _FLOAT_BYTES
+        clocks = _CLOCK_BYTES * nodes
+        kept_bytes = bytes_per_row(layers, width, torch.float32, getattr(torch, settings.exchange_dtype))
+        first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
+        most = free // _SHARE_FOR_CACHE // kept_bytes if settings.cache_rows is None else settings.cache_rows
+        # the other half is for activations
+        room = (free - rows - clocks - others) // 2 // kept_bytes
+        cache_rows = max(0, min(most, room, nodes - (stop - first)))
+        return cls(rows, clocks, cache_rows, cache_rows * kept_bytes)
+
+
+def sharers_of(world: World) -> int:
+    """How many ranks live on a rank's memory: those of a host share it; a GPU is a rank's own."""
+    return 1 if world.device.type == "cuda" else world.ranks_per_node
+
+
+def free_for(world: World) -> int:
+    """A rank's part of what is free."""
+    return free_bytes(world.device) // sharers_of(world)
+
+
+def weight_bytes_of(model: nn.Module) -> int:
+    """With gradients and the optimizer's state."""
+    return sum(weight.numel() for weight in model.parameters()) * _FLOAT_BYTES * _STATES_PER_WEIGHT
+
+
+def memory_width(settings: MemoryConfig, log: EventLog) -> int:
+    return settings.width or default_width(len(log), log.num_nodes)
+
+
+def memory_nodes(config: Config, log: EventLog) -> int:
+    return log.num_nodes + (padding_node_of(config, log) is not None)
+
+
+def padding_node_of(config: Config, log: EventLog) -> int | None:
+    """The released code has a node of its own for empty neighbour slots; here it comes after all others."""
+    return log.num_nodes if config.model.profile == "published" else None

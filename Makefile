@@ -41,7 +41,7 @@ format: $(READY) ## Format the code and mend what lint can mend
 bench: $(READY) ## Run the short version of every benchmark
 	$(RUN)/python -m benchmarks.event_logs --rows 1e6 --events 1e7
 	$(RUN)/python -m benchmarks.propagation --edges 1e5 1e6 --seconds 2
-	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000
+	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000 --warm-up 6400 --random-nodes 2e4
 	$(RUN)/python -m benchmarks.neighbors --events 1e6 --nodes 2e4
 	$(RUN)/python -m benchmarks.train_step --steps 3 --turns 3 --ranking 100 --ranking-events 200
 

@@ -157,6 +157,8 @@ def test_pipelines_with_groups_are_the_same_to_the_bit(
     assert min(rank_pools[num_ranks].run(pipelines_on_rank, exchange_dtype)) > 0
 
 
+NOTHING = BatchEvents(torch.empty(0).long(), torch.empty(0).long(), torch.empty(0).double())
+
 Course = Callable[[Memory, list[tuple[BatchEvents, Tensor | None]]], Iterator[FetchedRows]]
 
 
@@ -186,13 +188,13 @@ def anew(memory: Memory, inputs: list[tuple[BatchEvents, Tensor | None]]) -> Ite
 
 
 def looked_at(memory: Memory, inputs: list[tuple[BatchEvents, Tensor | None]]) -> Iterator[FetchedRows]:
-    """Batches that are not recorded, between others that are."""
+    """Rows before and after each batch; for itself it wants no products."""
     for batch, needed in inputs[:8]:
         yield memory.fetch(memory.plan(batch, needed, record=False))
         plan = memory.plan(batch, needed)
         fetched = memory.fetch(plan, products=False)
         memory.record(plan, fetched)
-        yield memory.fetch(memory.plan(batch, needed, record=False))
+        yield memory.fetch(memory.plan(NOTHING, needed, record=False))
 
 
 def in_turn(memory: Memory, inputs: list[tuple[BatchEvents, Tensor | None]]) -> Iterator[FetchedRows]:

@@ -1,0 +1,55 @@
+"""Stretches of event logs small enough to be sent to the ranks: real ones, and a uniform random one."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from data_prep.synth_random import random_events
+from tpnet_dist.events import EventColumns, EventLog
+
+RANDOM_WIDTH = 180
+"""Of the paper's random graph with 1e6 nodes; bytes per event hardly depend on the number of nodes."""
+EVENTS_PER_RANDOM_NODE = 25
+"""Before the first exchanged one: so nearly every node has 20 neighbours."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """Events in memory."""
+
+    name: str
+    num_nodes: int
+    width: int
+    first: int
+    """Where exchanged events begin; what lies before them is history for the neighbours."""
+    src: Tensor
+    dst: Tensor
+    time: Tensor
+
+
+def real_log(folder: Path, count: int) -> Log:
+    """About the middle of it."""
+    log = EventLog(folder)
+    first = max(0, (len(log) - count) // 2)
+    events = log.read(0, min(len(log), first + count))
+    width = min(10 * math.floor(math.log(2 * len(log))), log.num_nodes)
+    seconds = torch.from_numpy(log.seconds(events.time))
+    src, dst = _ends(events)
+    return Log(folder.name, log.num_nodes, width, first, src, dst, seconds)
+
+
+def random_log(nodes: int, count: int) -> Log:
+    first = EVENTS_PER_RANDOM_NODE * nodes
+    chunks = list(random_events(events=first + count, nodes=nodes, seed=0))
+    src, dst = (torch.cat(column) for column in zip(*map(_ends, chunks), strict=True))
+    seconds = torch.from_numpy(np.concatenate([chunk.time for chunk in chunks])).double()
+    return Log("random", nodes, RANDOM_WIDTH, first, src, dst, seconds)
+
+
+def _ends(events: EventColumns) -> Iterator[Tensor]:
+    return (torch.from_numpy(column.astype(np.int64)) for column in (events.src, events.dst))

@@ -53,7 +53,7 @@ def saved(tmp_path: Path) -> tuple[Path, TPNet, Progress]:
         folder = folder_at(tmp_path, world)
         folder.save_best(model, progress)
         for progress.step in (4, 6, 8):
-            folder.save(model, engine, progress)
+            folder.save(engine, progress)
     return tmp_path, model, progress
 
 
@@ -78,7 +78,7 @@ def test_after_validation_a_checkpoint_has_another_name_and_comes_later(
     path, model, progress = saved
     with world_of_one() as world:
         progress.end_epoch(TrainingConfig())
-        folder_at(path, world).save(model, engine_of(model), progress)
+        folder_at(path, world).save(engine_of(model), progress)
         assert sorted(step.name for step in path.glob("step-*")) == ["step-00000008", "step-00000008-epoch-2"]
         assert folder_at(path, world).load_newest(small_model(), engine_of(small_model())) == progress
 
@@ -139,7 +139,7 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_is_taken(
         assert heard.lines == [f"warning: {path}/step-00000008: this checkpoint is left out: {reason}"]
         # training comes to that step again
         progress.step = 8
-        folder.save(model, engine_of(model), progress)
+        folder.save(engine_of(model), progress)
         assert folder.load_newest(other, engine_of(other)) == progress
     assert len(heard.lines) == 1
 

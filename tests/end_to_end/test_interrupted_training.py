@@ -97,15 +97,13 @@ def test_kills_at_random_moments_change_nothing(
 ) -> None:
     run, draws, victim = tmp_path / "run", random.Random(moment), VICTIMS[moment % 3]
     process = TrainingProcess.start(folder, run, *WORDS, ranks=2)
-    if moment % 2:  # while it saves
-        wanted = draws.randrange(1, 5)
-        seen: set[str] = set()
-        process.wait_until(lambda: len(seen.update(halves_of(run)) or seen) >= wanted)
-    else:  # in training, in validation, in the last evaluation
-        process.wait_until(lambda: (run / "metrics.jsonl").exists())
-        time.sleep(draws.uniform(0, 6))
-    if process.process.poll() is None:
-        kill(process, victim)
+    # while it saves; or anywhere, in training and validation, after so many of some 15 checkpoints
+    look, wanted = (halves_of, draws.randrange(1, 5)) if moment % 2 else (steps_of, draws.randrange(1, 14))
+    seen: set[str] = set()
+    process.wait_until(lambda: len(seen.update(look(run)) or seen) >= wanted)
+    time.sleep(0 if moment % 2 else draws.uniform(0, 0.3))
+    kill(process, victim)
+    assert not (run / "results.json").exists()
     process.end()
     train(folder, run, *WORDS, ranks=2)
     require_same(run, whole)

@@ -121,7 +121,7 @@ def test_other_settings_in_the_folder_of_a_run_are_refused(
 ) -> None:
     run, _ = finished
     sentence = refusal(folder, "--run-dir", run)
-    assert "holds a run with" in sentence
+    assert "holds a run that is finished, with memory.width = 16 where it is now None" in sentence
 
 
 def test_several_seeds_give_mean_and_deviation(folder: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_prefetch_changes_no_bit(rank_pools: RankPools, folder: Path, tmp_path: 
     assert runs[0] == runs[1] == runs[2]
 
 
-@pytest.mark.parametrize("num_ranks", [2, 4])
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_kept_rows_change_no_bit(rank_pools: RankPools, folder: Path, tmp_path: Path, num_ranks: int) -> None:
     config = small_config(folder, training={"epochs": 1})
     require_the_same_bits_with_any_cache(rank_pools, config, tmp_path, num_ranks)

@@ -118,6 +118,7 @@ class Forecast:
                 f"at most {self.memory.cache:,} bytes: {self.memory.cache_rows:,} rows of other ranks",
             ),
             ("clocks, per rank", f"{self.memory.clocks:,} bytes"),
+            ("rows exchanged, per rank and batch", f"at most {self.memory.exchange:,} bytes"),
             ("neighbours, per rank", f"about {self.neighbor_bytes:,} bytes"),
             ("weights and optimizer", f"{self.weight_bytes:,} bytes"),
         ]

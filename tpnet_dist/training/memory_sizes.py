@@ -30,23 +30,33 @@ class MemorySizes:
     cache_rows: int
     """How many rows of other ranks it keeps."""
     cache: int
+    exchange: int
+    """Of rows that reach it for one batch, at the most: if none is held and no two slots share one."""
 
     @classmethod
     def of(cls, config: Config, log: EventLog, world: World, *, free: int, others: int) -> "MemorySizes":
         """`free`: what this rank can still take; `others`: what it will take for other things than this."""
         settings = config.memory
         if not settings.enabled:
-            return cls(0, 0, 0, 0)
+            return cls(0, 0, 0, 0, 0)
         nodes, layers, width = memory_nodes(config, log), settings.hops + 1, memory_width(settings, log)
         rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * _FLOAT_BYTES
         clocks = _CLOCK_BYTES * nodes
         kept_bytes = bytes_per_row(layers, width, torch.float32, getattr(torch, settings.exchange_dtype))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
+        remote = nodes - (stop - first)
         most = free // _SHARE_FOR_CACHE // kept_bytes if settings.cache_rows is None else settings.cache_rows
         # the other half is for activations
         room = (free - rows - clocks - others) // 2 // kept_bytes
-        cache_rows = max(0, min(most, room, nodes - (stop - first)))
-        return cls(rows, clocks, cache_rows, cache_rows * kept_bytes)
+        cache_rows = max(0, min(most, room, remote))
+        exchange = min(_slots_of(config, world.num_ranks), remote) * kept_bytes
+        return cls(rows, clocks, cache_rows, cache_rows * kept_bytes, exchange)
+
+
+def _slots_of(config: Config, num_ranks: int) -> int:
+    """Nodes of a rank's slice of a training batch: two ends, a negative, and the neighbours of each."""
+    events = -(-config.training.batch_size // num_ranks)
+    return events * 3 * (1 + config.model.neighbors)
 
 
 def sharers_of(world: World) -> int:

@@ -9,6 +9,7 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.model import TPNet
+from tpnet_dist.ranks.account import ExchangeAccount
 from tpnet_dist.ranks.exchange import Exchange
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.deepspeed_engine import DeepSpeedEngine
@@ -46,6 +47,11 @@ class RunModel:
         engine = build_engine(config, model, world)
         step = TrainStep(model, engine, queries, seed)
         return cls(model, memory, padding_node_of(config, log), queries, step)
+
+    @property
+    def account(self) -> ExchangeAccount:
+        """What rows on their way cost; nothing without a memory."""
+        return self.memory.exchange.account if self.memory is not None else ExchangeAccount()
 
 
 def build_engine(config: Config, model: TPNet, world: World) -> Engine:

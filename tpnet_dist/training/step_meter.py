@@ -8,6 +8,7 @@ import torch
 from sklearn.metrics import average_precision_score
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.account import ExchangeAccount
 from tpnet_dist.ranks.gather import gather_varied, sum_over_ranks
 from tpnet_dist.run_log import RunLog
 from tpnet_dist.training.display import Display
@@ -35,6 +36,9 @@ class StepMeter:
     """Its sum of losses grows with the steps looked at."""
     log: RunLog | None
     display: Display
+    account: ExchangeAccount
+    """Of the memory's rows."""
+    _bytes_seen: int = 0
     _waiting: list[_Step] = field(default_factory=list)
 
     @property
@@ -68,8 +72,15 @@ class StepMeter:
                 self.log.write("step", step.number, values)
             # one by one, so that a run that goes on adds up the same to the last bit
             self.progress.loss_sum += loss
-        note = f"loss {np.mean(losses):.4f}, AP {ap:.4f}"
-        self.display.advance(sum(step.num_events for step in steps), note)
+        num_events = sum(step.num_events for step in steps)
+        note = f"loss {np.mean(losses):.4f}, AP {ap:.4f}{self._exchanged(num_events)}"
+        self.display.advance(num_events, note)
+
+    def _exchanged(self, num_events: int) -> str:
+        """What this rank got for them; nothing to tell on one rank."""
+        received = self.account.bytes_received - self._bytes_seen
+        self._bytes_seen += received
+        return f", {received / num_events / 1e3:.1f} KB/event to each rank" if received else ""
 
 
 def _running_ap(steps: list[_Step]) -> float:

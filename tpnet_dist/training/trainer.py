@@ -94,7 +94,7 @@ class SeedTrainer:
     def _train_epoch(self) -> float:
         """From wherever the epoch stands to its end; returns the mean loss."""
         config, progress, plan = self.config.training, self.progress, self.data.train_plan
-        meter = StepMeter(self.seed, progress, self.log, self.display)
+        meter = StepMeter(self.seed, progress, self.log, self.display, self.parts.account)
         last_step = self._last_step()
         first_event = plan.position(progress.steps_of_epoch, config.batches_per_step).event
         with self.display.stage(self._title(), plan.num_events, done=first_event):

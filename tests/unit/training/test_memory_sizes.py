@@ -70,7 +70,7 @@ def test_a_kept_row_takes_its_layers_as_they_travel_and_its_products(
 
 def test_none_are_kept_where_none_are_wanted(log: EventLog) -> None:
     assert sizes_of(log, 4, cache_rows=0).cache == 0
-    assert sizes_of(log, 4, enabled=False) == MemorySizes(0, 0, 0, 0)
+    assert sizes_of(log, 4, enabled=False) == MemorySizes(0, 0, 0, 0, 0)
 
 
 def test_by_default_the_cache_takes_an_eighth(log: EventLog) -> None:
@@ -89,3 +89,12 @@ def test_the_cache_shrinks_to_half_of_what_is_left(log: EventLog, asked: int | N
 def test_fewer_rows_than_none_are_refused(log: EventLog) -> None:
     with pytest.raises(InputError, match=r"memory\.cache_rows is -1, but must be at least 0"):
         replace(config_of(log).memory, cache_rows=-1)
+
+
+def test_a_batch_brings_at_most_its_slots_or_all_there_are(log: EventLog) -> None:
+    """Batches of 50 events; each slot is one of 3 nodes or of their 4 neighbours, a row takes 320 bytes."""
+    nodes = memory_nodes(config_of(log), log)
+    assert sizes_of(log, 1).exchange == 0
+    assert sizes_of(log, 2).exchange == (nodes - -(-nodes // 2)) * 320
+    few = small_config(Path(log.folder), training={"batch_size": 4})
+    assert MemorySizes.of(few, log, world_of(2), free=10**9, others=0).exchange == 2 * 3 * 5 * 320

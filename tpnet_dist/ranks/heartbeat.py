@@ -16,6 +16,7 @@ from datetime import timedelta
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
+from tpnet_dist.ranks.launch_environment import launched_by_torchrun
 from tpnet_dist.ranks.phase import Phase
 
 SECONDS_PER_BEAT = 1.0
@@ -86,7 +87,8 @@ class Heartbeat:
             self._watch()
 
     def _beat(self, parent: int) -> None:
-        if os.getppid() != parent:
+        # other launchers may leave a shell script behind that ends before its ranks
+        if launched_by_torchrun() and os.getppid() != parent:
             self.store_error = "its launcher has gone"
             return
         try:

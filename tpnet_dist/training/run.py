@@ -32,17 +32,15 @@ def train(
     results."""
     Forecast.of(config, world)
     with RunFolder.locked(run_dir, world):
-        profile = ProfileWish(profile_steps, run_dir / "profile")
-        return _train_locked(config, run_dir, world, fresh, profile)
+        run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
+        return _results(config, run, world, ProfileWish(profile_steps, run_dir / "profile"))
 
 
-def _train_locked(
-    config: Config, run_dir: Path, world: World, fresh: bool, profile: ProfileWish
-) -> dict[str, Any]:
-    run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
+def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
+    """Those it has, or those it comes to."""
     results = world.on_first_rank(run.results)
     if results is not None:
-        display_for(world.rank).say(f"{run_dir}: this run is finished; here is what it came to")
+        display_for(world.rank).say(f"{run.path}: this run is finished; here is what it came to")
     else:
         results = _train_seeds(config, run, world, profile)
     if world.rank == 0:

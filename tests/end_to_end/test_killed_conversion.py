@@ -22,6 +22,11 @@ def big_csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def _heed_interrupts() -> None:
+    """What a shell runs in the background ignores them, and so would what the tests start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start_conversion(raw: Path, out: Path) -> "subprocess.Popen[bytes]":
     """Return once the conversion is writing."""
     process = subprocess.Popen(
@@ -29,6 +34,7 @@ def start_conversion(raw: Path, out: Path) -> "subprocess.Popen[bytes]":
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=_heed_interrupts,
     )
     while not (out.parent / f".{out.name}.partial").exists():
         assert process.poll() is None

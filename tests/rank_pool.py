@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
+from tpnet_dist.ranks.exchange import RankExchange
 from tpnet_dist.ranks.world import World
 
 Result = TypeVar("Result")
@@ -50,10 +51,14 @@ class RankProcess:
 
 
 class RankPool:
-    """`num_ranks` processes in one gloo world, started with the first task."""
+    """`num_ranks` processes in one gloo world, started with the first task.
 
-    def __init__(self, num_ranks: int) -> None:
-        self.num_ranks = num_ranks
+    `keeps_groups`: whether what a task has built on groups of its own is of use to later ones; else they get
+    the same groups.
+    """
+
+    def __init__(self, num_ranks: int, *, keeps_groups: bool = True) -> None:
+        self.num_ranks, self.keeps_groups = num_ranks, keeps_groups
         self._ranks: list[RankProcess] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -89,9 +94,8 @@ class RankPool:
         for rank in range(self.num_ranks):
             ours, theirs = spawn.Pipe()
             meeting_point = Path(self._folder.name) / "rendezvous"
-            process = spawn.Process(
-                target=_serve, args=(theirs, rank, self.num_ranks, meeting_point), daemon=True
-            )
+            words = (theirs, rank, self.num_ranks, meeting_point, self.keeps_groups)
+            process = spawn.Process(target=_serve, args=words, daemon=True)
             process.start()
             # with our copy closed, a rank's death is the end of its pipe
             theirs.close()
@@ -122,6 +126,25 @@ class RankPool:
             return Failed(f"ended with exit code {process.exitcode}")
 
 
+@dataclass(frozen=True)
+class PoolWorld(World):
+    """Has groups in stock: making one takes a while, and its threads stay."""
+
+    stock: list[dist.ProcessGroup] = field(default_factory=list, compare=False)
+    in_use: list[dist.ProcessGroup] = field(default_factory=list, compare=False)
+
+    def new_exchange(self) -> RankExchange:
+        """All ranks ask in the same order, so all get the same group."""
+        if not self.stock:
+            self.stock.append(super().new_exchange()._group)
+        self.in_use.append(self.stock.pop())
+        return RankExchange(self.in_use[-1], self.device)
+
+    def take_groups_back(self) -> None:
+        while self.in_use:
+            self.stock.append(self.in_use.pop())
+
+
 class RankPools:
     """A pool for each number of ranks that is asked for."""
 
@@ -129,7 +152,7 @@ class RankPools:
         self._pools: dict[int, RankPool] = {}
 
     def __getitem__(self, num_ranks: int) -> RankPool:
-        return self._pools.setdefault(num_ranks, RankPool(num_ranks))
+        return self._pools.setdefault(num_ranks, RankPool(num_ranks, keeps_groups=False))
 
     def close(self) -> None:
         for pool in self._pools.values():
@@ -152,7 +175,9 @@ def world_of_one() -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def _serve(connection: Connection, rank: int, num_ranks: int, meeting_point: Path) -> None:
+def _serve(
+    connection: Connection, rank: int, num_ranks: int, meeting_point: Path, keeps_groups: bool
+) -> None:
     """A rank's life: join the others, then do one task after another until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started the pool ends it
     torch.set_num_threads(1)
@@ -170,10 +195,12 @@ def _serve(connection: Connection, rank: int, num_ranks: int, meeting_point: Pat
         except EOFError:
             return
         connection.send_bytes(_answer(task, world))
+        if not keeps_groups:
+            world.take_groups_back()
 
 
-def _world_on_host(rank: int, num_ranks: int) -> World:
-    return World(
+def _world_on_host(rank: int, num_ranks: int) -> PoolWorld:
+    return PoolWorld(
         rank=rank,
         num_ranks=num_ranks,
         rank_of_node=rank,

@@ -38,6 +38,7 @@ SECONDS_TO_NOTICE = 15.0
 
 _BROKEN = re.compile(r"gloo|nccl|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
 _TIMED_OUT = re.compile(r"timed? ?out", re.IGNORECASE)
+_SOURCE_PLACE = re.compile(r"^\[\S+:\d+\] ")
 
 
 @contextmanager
@@ -154,7 +155,8 @@ class _End:
     def _say_on_each_host(self, reason: str) -> None:
         if self.world.rank_of_node == 0:
             who = f"rank {self.world.rank} lost the others during {self.world.phase.now}"
-            self._say(f"{who}: {' '.join(reason.split())}")
+            # libraries begin with the place in their source
+            self._say(f"{who}: {_SOURCE_PLACE.sub('', ' '.join(reason.split()))}")
 
     def _say(self, sentence: str) -> None:
         line = f"{self.program}: {sentence}; the run ends; {self.world.phase.remedy}"

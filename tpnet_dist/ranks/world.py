@@ -38,8 +38,8 @@ class World:
     """Its collectives are the host's alone and wait for no GPU; None: those of the default group are."""
     store: Store | None = None
     """Of the launch: it outlives ranks that are started again. None: a world of one."""
-    phase: Phase = field(default_factory=Phase)
-    stop: StopRequest = field(default_factory=StopRequest)
+    phase: Phase = field(default_factory=Phase, compare=False)
+    stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
     def new_exchange(self) -> RankExchange:
         """An exchange on a process group of its own: its collectives never mix with the gradients'."""

@@ -38,8 +38,12 @@ class StepMeter:
     display: Display
     account: ExchangeAccount
     """Of the memory's rows."""
-    _bytes_seen: int = 0
+    _bytes_seen: int = field(init=False)
     _waiting: list[_Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # earlier epochs and evaluations are not these steps'
+        self._bytes_seen = self.account.bytes_received
 
     @property
     def has_seen_all(self) -> bool:

@@ -94,12 +94,12 @@ class SeedTrainer:
     def _train_epoch(self) -> float:
         """From wherever the epoch stands to its end; returns the mean loss."""
         config, progress, plan = self.config.training, self.progress, self.data.train_plan
-        meter = StepMeter(self.seed, progress, self.log, self.display, self.parts.account)
         last_step = self._last_step()
         first_event = plan.position(progress.steps_of_epoch, config.batches_per_step).event
         with self.display.stage(self._title(), plan.num_events, done=first_event):
             self._mark("recording the events before")
             rows = self._rows_ahead(last_step)
+            meter = StepMeter(self.seed, progress, self.log, self.display, self.parts.account)
             profile = self.profile.begin(self.data.world, self.parts.step.engine, self.display)
             for number in range(progress.steps_of_epoch, last_step):
                 self._mark("training")

@@ -63,8 +63,10 @@ def ends_together(world: World, program: str) -> Iterator[None]:
     except BaseException:
         end.heartbeat.announce("a signal ended it")
         raise
-    end.heartbeat.announce(DONE)
-    end.heartbeat.stop()
+    else:
+        end.heartbeat.announce(DONE)
+    finally:
+        end.heartbeat.stop()
 
 
 @dataclass

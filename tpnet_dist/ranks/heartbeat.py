@@ -48,6 +48,7 @@ class Heartbeat:
         self._seen: dict[int, tuple[bytes, float]] = {}
         self._hurry, self._is_over = threading.Event(), threading.Event()
         self._watch: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         store.set_timeout(timedelta(seconds=SECONDS_FOR_THE_STORE))
         self._show()
 
@@ -55,7 +56,7 @@ class Heartbeat:
         """`watch` is called after each beat, in the thread. Every rank must have made its heartbeat."""
         self._look()
         self._watch = watch
-        threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
+        self._thread.start()
 
     def signs(self) -> list[Sign]:
         """Of all ranks; its own too, which is silent if the store is."""
@@ -75,16 +76,18 @@ class Heartbeat:
             time.sleep(0.02)
 
     def stop(self) -> None:
+        """A process must not end while the thread is inside the store: C++ then aborts it."""
         self._is_over.set()
         self._hurry.set()
+        self._thread.join(2 * SECONDS_FOR_THE_STORE)
 
     def _run(self) -> None:
         parent = os.getppid()
         while not self._is_over.is_set():
-            self._hurry.wait(SECONDS_PER_BEAT)
-            self._hurry.clear()
             self._beat(parent)
             self._watch()
+            self._hurry.wait(SECONDS_PER_BEAT)
+            self._hurry.clear()
 
     def _beat(self, parent: int) -> None:
         # other launchers may leave a shell script behind that ends before its ranks

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 BAD_INPUT = 2
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -25,12 +26,10 @@ class InputError(ValueError):
 
 
 @contextmanager
-def errors_for_people(
-    program: str, *, debug: bool, quiet: bool = False, at_once: bool = False
-) -> Iterator[None]:
+def errors_for_people(program: str, *, debug: bool, quiet: bool = False) -> Iterator[None]:
     """Turn what users can mend into one line and exit code 2; defects of ours keep their traceback.
 
-    `quiet`: another process says the line. `at_once`: do not wait for threads, which may wait for others.
+    `quiet`: another process says the line.
 
     SIGINT, SIGTERM and SIGHUP unwind the stack, so that what was half-written is removed on the way.
     """
@@ -48,17 +47,22 @@ def errors_for_people(
             raise
         if not quiet:
             print(f"{program}: error: {sentence_of(error)}", file=sys.stderr, flush=True)
-        if at_once:
-            os._exit(BAD_INPUT)
-        sys.exit(BAD_INPUT)
+        leave(BAD_INPUT)
     except (KeyboardInterrupt, _Stopped) as stop:
         number = stop.number if isinstance(stop, _Stopped) else signal.SIGINT
         print(f"{program}: stopped by {number.name}", file=sys.stderr, flush=True)
-        # all is cleared up; libraries' threads may still be at work, and going beneath them would crash
-        os._exit(128 + number)
+        leave(128 + number)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process when all is cleared up. Threads of libraries may still be at work: waiting for them may
+    be waiting for other ranks, and taking the interpreter down beneath them aborts."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 class _Stopped(BaseException):

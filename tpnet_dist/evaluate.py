@@ -14,7 +14,7 @@ from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config, NegativeKind
 from tpnet_dist.config_keys import keys_of
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_alone, launched_as_first
+from tpnet_dist.ranks.launch_environment import launched_as_first
 
 PROGRAM = "python -m tpnet_dist.evaluate"
 
@@ -72,9 +72,7 @@ def parse_evaluate(words: list[str]) -> EvaluateCommand:
 
 
 def main() -> None:
-    with errors_for_people(
-        PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first(), at_once=not launched_alone()
-    ):
+    with errors_for_people(PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first()):
         _run(parse_evaluate(sys.argv[1:]))
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tpnet_dist.config import Config
 from tpnet_dist.errors import errors_for_people
 from tpnet_dist.ranks.launch_environment import (
-    launched_alone,
     launched_as_first,
     quiet_profiler,
     restarts_so_far,
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    with errors_for_people(
-        PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first(), at_once=not launched_alone()
-    ):
+    with errors_for_people(PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first()):
         _run(parse_train(sys.argv[1:]))
 
 

@@ -176,8 +176,7 @@ def random_log() -> Log:
     return Log.random()
 
 
-@pytest.mark.parametrize("sampling", ["recent", "uniform"])
-@pytest.mark.parametrize("profile", ["paper", "published"])
+@pytest.mark.parametrize(("profile", "sampling"), [("paper", "uniform"), ("published", "recent")])
 @pytest.mark.parametrize("batching", ["events", "timestamps"])
 def test_no_score_depends_on_what_comes_later(
     tmp_path: Path, world: World, batching: str, profile: str, sampling: str

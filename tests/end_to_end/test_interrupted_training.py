@@ -31,9 +31,9 @@ def whole(folder: Path) -> Path:
     return run
 
 
-@pytest.mark.parametrize("every_steps", [0, 3])
+@pytest.mark.parametrize("every_steps", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_a_killed_run_goes_on_to_the_same_results(folder: Path, tmp_path: Path, every_steps: int) -> None:
-    words = ("--training.epochs", 3, "--checkpoint.every-steps", every_steps)
+    words = ("--training.epochs", 2, "--checkpoint.every-steps", every_steps)
     train(folder, tmp_path / "whole", *words)
     run = tmp_path / "killed"
     process = TrainingProcess.start(folder, run, *words, ranks=1)

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from tests.command_line import ROOT
+from tests.conftest import Refused
 from tests.training_runs import flags_of, small_config, small_log
+from tpnet_dist.evaluate import main as evaluate_main
+from tpnet_dist.train import main as train_main
 
 SECONDS = 240
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -47,18 +50,18 @@ def train(folder: Path, run: Path, *words: object, **options: Any) -> dict[str, 
     return results
 
 
+def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, run: Path, *words: object) -> dict[str, Any]:
+    """In this process: another takes seconds to start."""
+    flags = flags_of(small_config(folder))
+    monkeypatch.setattr(sys, "argv", ["train", *map(str, (folder, "--run-dir", run, *flags, *words))])
+    train_main()
+    results: dict[str, Any] = json.loads((run / "results.json").read_text())
+    return results
+
+
 def lines_of(run: Path, kind: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [line for line in lines if line["kind"] == kind]
-
-
-def refusal(*words: object, module: str = "tpnet_dist.train") -> str:
-    """The one sentence, without a traceback, with exit code 2."""
-    done = run_module(module, *words)
-    assert done.returncode == 2, (done.returncode, done.stderr)
-    [line] = [line for line in done.stderr.splitlines() if line.strip()]
-    assert line.startswith(f"python -m {module}: error: ")
-    return line.removeprefix(f"python -m {module}: error: ")
 
 
 @pytest.fixture(scope="module")
@@ -117,15 +120,18 @@ def test_a_finished_run_is_shown_not_repeated(finished: tuple[Path, dict[str, An
 
 
 def test_other_settings_in_the_folder_of_a_run_are_refused(
-    finished: tuple[Path, dict[str, Any]], folder: Path
+    finished: tuple[Path, dict[str, Any]], folder: Path, refused: Refused
 ) -> None:
     run, _ = finished
-    sentence = refusal(folder, "--run-dir", run)
+    sentence = refused(train_main, folder, "--run-dir", run)
     assert "holds a run that is finished, with memory.width = 16 where it is now None" in sentence
 
 
-def test_several_seeds_give_mean_and_deviation(folder: Path, tmp_path: Path) -> None:
-    results = train(folder, tmp_path / "run", "--training.seeds=[0,3]", "--training.epochs", 1)
+def test_several_seeds_give_mean_and_deviation(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--training.seeds=[0,3]", "--training.epochs", 1)
+    results = train_here(monkeypatch, folder, tmp_path / "run", *words)
     of_seeds = [results["seeds"][seed]["test"]["transductive"]["random"]["ap"] for seed in ("0", "3")]
     assert of_seeds[0] != of_seeds[1]
     assert results["test"]["transductive"]["random"]["ap"] == pytest.approx(sum(of_seeds) / 2)
@@ -133,9 +139,12 @@ def test_several_seeds_give_mean_and_deviation(folder: Path, tmp_path: Path) -> 
     assert deviation == pytest.approx(abs(of_seeds[0] - of_seeds[1]) / 2**0.5)
 
 
-def test_a_frozen_memory_changes_the_figures(folder: Path, tmp_path: Path) -> None:
-    moving = train(folder, tmp_path / "a", "--training.max-steps", 5)
-    frozen = train(folder, tmp_path / "b", "--training.max-steps", 5, "--evaluation.update", "False")
+def test_a_frozen_memory_changes_the_figures(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--training.max-steps", 5)
+    moving = train_here(monkeypatch, folder, tmp_path / "a", *words)
+    frozen = train_here(monkeypatch, folder, tmp_path / "b", *words, "--evaluation.update", "False")
     assert moving["epochs_run"] == frozen["epochs_run"] == 1
     ap_of = [run["test"]["transductive"]["random"]["ap"] for run in (moving, frozen)]
     assert ap_of[0] != ap_of[1]
@@ -186,20 +195,22 @@ def refusal_after_training(*words: object) -> str:
         (("--data.val-share", 0.0001), "each needs one"),
     ],
 )
-def test_bad_settings_get_one_sentence(folder: Path, words: tuple[object, ...], part: str) -> None:
-    assert part in refusal(folder, *words)
+def test_bad_settings_get_one_sentence(
+    folder: Path, words: tuple[object, ...], part: str, refused: Refused
+) -> None:
+    assert part in refused(train_main, folder, *words)
 
 
-def test_bad_folders_get_one_sentence(folder: Path, tmp_path: Path) -> None:
-    assert "manifest" in refusal(tmp_path)
-    assert "no run" in refusal(tmp_path, module="tpnet_dist.evaluate")
+def test_bad_folders_get_one_sentence(tmp_path: Path, refused: Refused) -> None:
+    assert "manifest" in refused(train_main, tmp_path)
+    assert "no run" in refused(evaluate_main, tmp_path)
     few = small_log(tmp_path / "few", events=3)
-    assert "split into" in refusal(few)
+    assert "split into" in refused(train_main, few)
 
 
 def test_another_log_than_that_of_the_run_is_refused(
-    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path, refused: Refused
 ) -> None:
     run, _ = finished
     other = small_log(tmp_path / "other", events=700)
-    assert "made with event log" in refusal(run, "--data", other, module="tpnet_dist.evaluate")
+    assert "made with event log" in refused(evaluate_main, run, "--data", other)

@@ -50,6 +50,11 @@ def saved(folder: Path, arrays: Arrays) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def leave_with_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpnet_dist.errors.leave", sys.exit)
+
+
 def exit_code_of(*words: object) -> int:
     with pytest.raises(SystemExit) as stopped:
         golden.main([*map(str, words)])

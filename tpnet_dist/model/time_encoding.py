@@ -1,5 +1,6 @@
 """Elapsed times as cosines of learnt frequencies."""
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -11,8 +12,8 @@ class TimeEncoding(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        exponents = torch.linspace(0, 9, width, dtype=torch.float64)
-        self.frequency = nn.Parameter((10.0**-exponents).float())
+        # not by torch: on its meta device, where a forecast builds the model, that imports its compiler
+        self.frequency = nn.Parameter(torch.from_numpy(10.0 ** -np.linspace(0, 9, width)).float())
         self.phase = nn.Parameter(torch.zeros(width))
 
     def forward(self, elapsed: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ The same on every device. Under NCCL a broken collective may not raise: then the
 process once another rank has said that it lost somebody, or has been silent for longer than the timeout.
 """
 
-import os
 import re
 import signal
 import sys
@@ -22,7 +21,7 @@ from dataclasses import dataclass, field
 
 from torch.distributed import DistError, PrefixStore  # type: ignore[attr-defined]
 
-from tpnet_dist.errors import InputError, sentence_of
+from tpnet_dist.errors import InputError, leave, sentence_of
 from tpnet_dist.ranks.blame import accusation, failed_ranks, speaker, stuck_ranks
 from tpnet_dist.ranks.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, Sign
 from tpnet_dist.ranks.launch_environment import restarts_so_far
@@ -86,7 +85,7 @@ class _End:
             self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
         traceback.print_exc()
         self.heartbeat.announce(f"{type(error).__name__}: {' '.join(str(error).split())}")
-        _leave(DEFECT)
+        leave(DEFECT)
 
     def watch(self) -> None:
         """After each beat, in its thread: the main thread may wait for somebody who never comes."""
@@ -113,7 +112,7 @@ class _End:
                 self._say_on_each_host(self.heartbeat.store_error or reason)
             elif speaker(signs, blamed) == self.world.rank:
                 self._say(accusation(blamed, timed_out=timed_out))
-            _leave(RANK_LOST)
+            leave(RANK_LOST)
 
     def _stop_or_lose(self) -> None:
         """A signal came while the run starts: because somebody died, or because it is to end."""
@@ -124,7 +123,7 @@ class _End:
         if self.world.rank_of_node == 0:
             line = f"{self.program}: stopped by {number.name} during {self.world.phase.now}"
             print(line, file=sys.stderr, flush=True)
-        _leave(128 + number)
+        leave(128 + number)
 
     def _lose_aside(self, reason: str, *, after: float = 0.0, timed_out: bool = False) -> None:
         """In a thread of its own: the heart goes on beating. Until then the main thread may come to its end
@@ -167,10 +166,3 @@ class _End:
 
 def _is_overdue(sign: Sign, timeout: float) -> bool:
     return not sign.ending and sign.silence > timeout
-
-
-def _leave(code: int) -> None:
-    """Without waiting for threads, which may wait for ranks that are no more."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

@@ -7,10 +7,6 @@ def launched_as_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def launched_alone() -> bool:
-    return os.environ.get("WORLD_SIZE", "1") == "1"
-
-
 def quiet_profiler() -> None:
     """Before torch is imported: its profiler's library is not to talk of its own stages."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")

@@ -128,8 +128,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     if has_gpu:
         torch.cuda.set_device(device)
     store = _join_ranks("nccl" if has_gpu else "gloo", timeout)
-    # a process that fails leaves without this: others may be waiting, and their collectives with ours
-    yield World(
+    world = World(
         rank=dist.get_rank(),
         num_ranks=dist.get_world_size(),
         rank_of_node=rank_of_node,
@@ -140,6 +139,13 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
         store=store,
         stop=StopRequest(has_company=store is not None),
     )
+    try:
+        yield world
+    except BaseException:
+        # others may be waiting, and their collectives with ours
+        if store is None:
+            dist.destroy_process_group()
+        raise
     dist.destroy_process_group()
 
 

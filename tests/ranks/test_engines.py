@@ -121,6 +121,17 @@ def test_gradients_in_shares_learn_the_same(rank_pools: RankPools, tmp_path: Pat
     np.testing.assert_allclose(deepspeed.losses, ddp.losses, rtol=1e-5)
 
 
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_going_on_changes_no_bit(rank_pools: RankPools, ranks: int) -> None:
+    """The sum of three numbers depends on the order, which must not depend on when a process began."""
+    undisturbed = learned(rank_pools, ranks, Lesson(DDP, events=40))
+    half = learned(rank_pools, ranks, Lesson(DDP, range(3), events=40))
+    going_on = Lesson(DDP, range(3, 8), events=40, weights=half.weights, optimizer=half.optimizer)
+    rest = learned(rank_pools, ranks, going_on)
+    assert [*half.losses, *rest.losses] == undisturbed.losses
+    require_close(rest.weights, undisturbed.weights, tolerance=0)
+
+
 @pytest.mark.parametrize(
     ("first", "then"),
     [((DDP, 2), (DEEPSPEED, 1)), ((DEEPSPEED, 2), (DDP, 1)), ((DEEPSPEED, 1), (DEEPSPEED, 2))],

@@ -5,15 +5,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.command_line import ROOT
-from tests.conftest import Refused
+from tests.command_line import ROOT, run_here, sentence_of
 from tests.training_runs import flags_of, small_config, small_log
-from tpnet_dist.evaluate import main as evaluate_main
-from tpnet_dist.train import main as train_main
+from tpnet_dist import evaluate as evaluate_command
+from tpnet_dist import train as train_command
 
 SECONDS = 240
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -50,13 +50,17 @@ def train(folder: Path, run: Path, *words: object, **options: Any) -> dict[str, 
     return results
 
 
-def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, run: Path, *words: object) -> dict[str, Any]:
+def train_here(folder: Path, run: Path, *words: object) -> dict[str, Any]:
     """In this process: another takes seconds to start."""
     flags = flags_of(small_config(folder))
-    monkeypatch.setattr(sys, "argv", ["train", *map(str, (folder, "--run-dir", run, *flags, *words))])
-    train_main()
+    done = run_here(train_command.main, folder, "--run-dir", run, *flags, *words)
+    assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads((run / "results.json").read_text())
     return results
+
+
+def refusal(command: ModuleType, *words: object) -> str:
+    return sentence_of(run_here(command.main, *words), f"python -m {command.__name__}")
 
 
 def lines_of(run: Path, kind: str) -> list[dict[str, Any]]:
@@ -115,23 +119,21 @@ def test_evaluating_a_run_again_gives_its_results(finished: tuple[Path, dict[str
 def test_a_finished_run_is_shown_not_repeated(finished: tuple[Path, dict[str, Any]], folder: Path) -> None:
     run, _ = finished
     before = (run / "results.json").read_bytes()
-    train(folder, run, *FINISHED)
+    train_here(folder, run, *FINISHED)
     assert (run / "results.json").read_bytes() == before
 
 
 def test_other_settings_in_the_folder_of_a_run_are_refused(
-    finished: tuple[Path, dict[str, Any]], folder: Path, refused: Refused
+    finished: tuple[Path, dict[str, Any]], folder: Path
 ) -> None:
     run, _ = finished
-    sentence = refused(train_main, folder, "--run-dir", run)
+    sentence = refusal(train_command, folder, "--run-dir", run)
     assert "holds a run that is finished, with memory.width = 16 where it is now None" in sentence
 
 
-def test_several_seeds_give_mean_and_deviation(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_seeds_give_mean_and_deviation(folder: Path, tmp_path: Path) -> None:
     words = ("--training.seeds=[0,3]", "--training.epochs", 1)
-    results = train_here(monkeypatch, folder, tmp_path / "run", *words)
+    results = train_here(folder, tmp_path / "run", *words)
     of_seeds = [results["seeds"][seed]["test"]["transductive"]["random"]["ap"] for seed in ("0", "3")]
     assert of_seeds[0] != of_seeds[1]
     assert results["test"]["transductive"]["random"]["ap"] == pytest.approx(sum(of_seeds) / 2)
@@ -139,19 +141,17 @@ def test_several_seeds_give_mean_and_deviation(
     assert deviation == pytest.approx(abs(of_seeds[0] - of_seeds[1]) / 2**0.5)
 
 
-def test_a_frozen_memory_changes_the_figures(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_frozen_memory_changes_the_figures(folder: Path, tmp_path: Path) -> None:
     words = ("--training.max-steps", 5)
-    moving = train_here(monkeypatch, folder, tmp_path / "a", *words)
-    frozen = train_here(monkeypatch, folder, tmp_path / "b", *words, "--evaluation.update", "False")
+    moving = train_here(folder, tmp_path / "a", *words)
+    frozen = train_here(folder, tmp_path / "b", *words, "--evaluation.update", "False")
     assert moving["epochs_run"] == frozen["epochs_run"] == 1
     ap_of = [run["test"]["transductive"]["random"]["ap"] for run in (moving, frozen)]
     assert ap_of[0] != ap_of[1]
 
 
 def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: Path) -> None:
-    done = run_module("tpnet_dist.train", folder, "--check", "--run-dir", tmp_path / "run")
+    done = run_here(train_command.main, folder, "--check", "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "rows, per rank" in done.stdout
     assert "row cache, per rank" in done.stdout and "rows exchanged, per rank and batch" in done.stdout
@@ -195,22 +195,20 @@ def refusal_after_training(*words: object) -> str:
         (("--data.val-share", 0.0001), "each needs one"),
     ],
 )
-def test_bad_settings_get_one_sentence(
-    folder: Path, words: tuple[object, ...], part: str, refused: Refused
-) -> None:
-    assert part in refused(train_main, folder, *words)
+def test_bad_settings_get_one_sentence(folder: Path, words: tuple[object, ...], part: str) -> None:
+    assert part in refusal(train_command, folder, *words)
 
 
-def test_bad_folders_get_one_sentence(tmp_path: Path, refused: Refused) -> None:
-    assert "manifest" in refused(train_main, tmp_path)
-    assert "no run" in refused(evaluate_main, tmp_path)
+def test_bad_folders_get_one_sentence(tmp_path: Path) -> None:
+    assert "manifest" in refusal(train_command, tmp_path)
+    assert "no run" in refusal(evaluate_command, tmp_path)
     few = small_log(tmp_path / "few", events=3)
-    assert "split into" in refused(train_main, few)
+    assert "split into" in refusal(train_command, few)
 
 
 def test_another_log_than_that_of_the_run_is_refused(
-    finished: tuple[Path, dict[str, Any]], tmp_path: Path, refused: Refused
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     run, _ = finished
     other = small_log(tmp_path / "other", events=700)
-    assert "made with event log" in refused(evaluate_main, run, "--data", other)
+    assert "made with event log" in refusal(evaluate_command, run, "--data", other)

@@ -1,6 +1,6 @@
 # The commands of this project. `make demo` and `make test` set up what they need on first use.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench clean
+.PHONY: help setup demo test test-slow check format bench clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -13,6 +13,8 @@ RANKS = $(shell $(RUN)/python -c 'import os, torch; print(torch.cuda.device_coun
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make the environment in .venv, as the other commands do on first use
 
 demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, show the result
 	$(RUN)/python -m data_prep synth $(DEMO)/social.csv --kind social --events 1.2e4 --as-csv --overwrite
@@ -38,11 +40,12 @@ format: $(READY) ## Format the code and mend what lint can mend
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 
-bench: $(READY) ## Run the short version of every benchmark
+bench: $(READY) ## Run the short version of most benchmarks
 	$(RUN)/python -m benchmarks.event_logs --rows 1e6 --events 1e7
 	$(RUN)/python -m benchmarks.propagation --edges 1e5 1e6 --seconds 2
 	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000 --warm-up 6400 --random-nodes 2e4
 	$(RUN)/python -m benchmarks.neighbors --events 1e6 --nodes 2e4
+	$(RUN)/python -m benchmarks.rank_memory --events 1e6
 	$(RUN)/python -m benchmarks.train_step --steps 3 --turns 3 --ranking 100 --ranking-events 200
 
 clean: ## Remove everything that was built, the environment included

@@ -7,7 +7,12 @@
 # meet at the same HOST:PORT apart. PYTHON names the interpreter, MAX_RESTARTS how often to go on after a failure.
 set -eu
 
-if [ "$#" -lt 3 ]; then
+case "${1-} ${2-}" in
+    *[!0-9]*' '* | ' '* | 0*) usage=wrong ;;
+    *' gpu' | *' '[1-9] | *' '[1-9][0-9] | *' '[1-9][0-9][0-9]) usage=right ;;
+    *) usage=wrong ;;
+esac
+if [ "$usage" = wrong ] || [ "$#" -lt 3 ]; then
     echo "usage: $0 NODES gpu|RANKS HOST[:PORT] [DATA_DIR] [flags of tpnet_dist.train …]" >&2
     exit 2
 fi

@@ -3,7 +3,6 @@
 import json
 import sys
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +11,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config, NegativeKind
-from tpnet_dist.config_keys import keys_of
+from tpnet_dist.config_keys import keys_of, values_of
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.ranks.launch_environment import launched_as_first
 
@@ -88,12 +87,13 @@ def _run(command: EvaluateCommand) -> None:
     from tpnet_dist.training.run import evaluate
     from tpnet_dist.training.run_folder import RunFolder
 
-    run = RunFolder.open(command.run)
     keep_large_buffers()
-    config = command.changed(run.config())
-    timeout = timedelta(seconds=config.training.timeout)
     stopped: StopAsked | None = None
-    with join_world(timeout) as world, ends_together(world, PROGRAM), world.stop.listening():
+    with join_world() as world, ends_together(world, PROGRAM), world.stop.listening():
+        # other hosts need not see the folder
+        run = world.on_first_rank(lambda: RunFolder.open(command.run))
+        config = command.changed(world.on_first_rank(run.config))
+        world.require_agreement(values_of(config))
         try:
             results = evaluate(run, config, world)
         except StopAsked as stop:

@@ -19,23 +19,60 @@ _END = object()
 _running: dict[threading.Thread, threading.Event] = {}
 
 
-def read_ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
-    """Yield `items` in order while a thread prepares up to `depth` of them; errors surface in order too."""
+def read_ahead(items: Iterable[Item], depth: int, *, to_the_brim: bool = False) -> Iterator[Item]:
+    """Yield `items` in order while a thread prepares up to `depth` of them; errors surface in order too.
+
+    `to_the_brim`: for items that ranks make together. A thread that stopped wherever it is when its consumer
+    leaves would stop at another item on each rank, and those that went further would wait in a collective for
+    the others. So it is first let go as far as it can, which is the same on all ranks.
+    """
     if depth < 1:
         yield from items
         return
     ready: queue.Queue[object] = queue.Queue(maxsize=depth)
     abandoned = threading.Event()
-    thread = threading.Thread(target=_produce, args=(items, ready, abandoned), daemon=True)
+    progress, taken = _Progress(), 0
+    words = (progress.count(items), ready, abandoned)
+    thread = threading.Thread(target=_produce, args=words, daemon=True)
     thread.start()
     _running[thread] = abandoned
     try:
         while (item := ready.get()) is not _END:
             if isinstance(item, _Raised):
                 raise item.error
+            taken += 1
             yield item  # type: ignore[misc]  # the queue carries items and the two marks above
     finally:
+        if to_the_brim:
+            # the queue's items and the one that waits for room: from there it cannot go on
+            progress.wait_for(taken + depth + 1)
         _end(thread)
+
+
+class _Progress:
+    """How far the thread is."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._done = 0
+        self._is_over = False
+
+    def count(self, items: Iterable[Item]) -> Iterator[Item]:
+        try:
+            for item in items:
+                with self._changed:
+                    self._done += 1
+                    self._changed.notify_all()
+                yield item
+        finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        """Until so many items are done, or there are no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or self._done >= count)
 
 
 def _end(thread: threading.Thread) -> None:

@@ -18,7 +18,7 @@ class RunLog:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._started = time.time()
-        self._lines = (folder / METRICS_NAME).open("a")
+        self._lines = (folder / METRICS_NAME).open("a", buffering=1)
         self._scalars: SummaryWriter | None = None
 
     def start_seed(self, seed: int, after_step: int) -> None:
@@ -33,7 +33,7 @@ class RunLog:
         _keep_lines(
             self._folder / METRICS_NAME, lambda line: line["seed"] != seed or line["step"] <= after_step
         )
-        self._lines = (self._folder / METRICS_NAME).open("a")
+        self._lines = (self._folder / METRICS_NAME).open("a", buffering=1)
         folder = self._folder / TENSORBOARD_NAME / f"seed-{seed}"
         self._scalars = SummaryWriter(str(folder), purge_step=after_step + 1)
 

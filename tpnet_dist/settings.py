@@ -29,6 +29,11 @@ class TrainSettings:
     profile: int
     debug: bool
 
+    def besides_config(self) -> dict[str, object]:
+        """What ranks must agree on too."""
+        run_dir = str(self.run_dir) if self.run_dir else None
+        return {"--run-dir": run_dir, "--fresh": self.fresh, "--check": self.check, "--profile": self.profile}
+
 
 @dataclass(kw_only=True)
 class OwnFlags:

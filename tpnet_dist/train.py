@@ -31,6 +31,7 @@ def _run(settings: TrainSettings) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
+    from tpnet_dist.config_keys import values_of
     from tpnet_dist.ranks.failure import ends_together
     from tpnet_dist.ranks.host_memory import keep_large_buffers
     from tpnet_dist.ranks.world import join_world
@@ -41,6 +42,8 @@ def _run(settings: TrainSettings) -> None:
     keep_large_buffers()
     timeout = timedelta(seconds=settings.config.training.timeout)
     with join_world(timeout) as world, ends_together(world, PROGRAM), world.stop.listening():
+        # before anything that depends on them
+        world.require_agreement({**values_of(settings.config), **settings.besides_config()})
         config = _with_data(settings.config, world)
         if settings.check:
             forecast = Forecast.of(config, world)

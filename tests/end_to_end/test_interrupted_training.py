@@ -75,15 +75,18 @@ def test_two_ranks_that_are_stopped_then_lose_one_go_on_to_the_same_results(
 def test_ranks_with_different_settings_refuse_to_start(folder: Path, tmp_path: Path) -> None:
     """A shell between torchrun and python gives rank 1 a flag of its own."""
     wrapper = tmp_path / "python"
-    wrapper.write_text('#!/bin/sh\n[ "$RANK" = 1 ] && set -- "$@" --memory.width 12\nexec "$REAL" "$@"\n')
+    wrapper.write_text(
+        '#!/bin/sh\n[ "$RANK" = 1 ] && set -- "$@" --training.engine deepspeed\nexec "$REAL" "$@"\n'
+    )
     wrapper.chmod(0o755)
     refused = TrainingProcess.start(
         folder, tmp_path / "run", ranks=2, PYTHON_EXEC=str(wrapper), REAL=sys.executable
     )
     assert refused.end() != 0
     [sentence] = refused.lines("python -m tpnet_dist.train: error: ")
-    assert sentence.startswith(
-        "rank 1 has memory.width = 12 where rank 0 has 16; start all ranks with the same"
+    assert sentence == (
+        "rank 1 has training.engine = 'deepspeed' where rank 0 has 'ddp'; "
+        "start all ranks with the same data folder and settings"
     )
 
 

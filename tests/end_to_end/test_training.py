@@ -174,6 +174,17 @@ def test_a_loss_that_is_no_number_stops_the_run(folder: Path, tmp_path: Path) ->
     assert "batch" in sentence
     assert "learning_rate" in sentence
     assert not (tmp_path / "run" / "results.json").exists()
+    # what led to it can be looked at
+    assert all(line["loss"] > 0 for line in lines_of(tmp_path / "run", "step"))
+    assert lines_of(tmp_path / "run", "step")
+
+
+def test_weights_that_are_no_numbers_are_not_kept(folder: Path, tmp_path: Path) -> None:
+    words = (*flags_of(small_config(folder)), "--training.learning-rate", "1e39", "--training.max-steps", 1)
+    done = run_here(train_command.main, folder, "--run-dir", tmp_path / "run", *words)
+    assert done.returncode == 2
+    assert "weights are not finite after epoch 1, step 1" in done.stderr
+    assert not list((tmp_path / "run").glob("checkpoints/**/*"))
 
 
 def refusal_after_training(*words: object) -> str:

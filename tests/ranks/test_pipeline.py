@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.exchange import Exchange
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.link_queries import rows_ahead
 
 NUM_NODES, NUM_BATCHES, BATCH = 30, 12, 7
 
@@ -89,6 +92,37 @@ def test_ranks_that_leave_early_do_not_wait_for_one_another(
     rank_pools: RankPools, prefetch: int, late_rank: int
 ) -> None:
     assert rank_pools[2].run(leave_early, prefetch, late_rank, seconds=20.0) == [NUM_BATCHES] * 2
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is planned, as far as it is looked at where there is no memory."""
+
+    number: int
+
+    def nodes(self) -> Tensor:
+        return torch.tensor([self.number])
+
+
+def leave_early_without_memory(world: World, prefetch: int) -> list[int]:
+    """Planning asks other ranks too, whether there is a memory or not."""
+
+    def planned() -> Iterator[Any]:
+        for request in requests():
+            world.gather_objects(request.note)
+            yield replace(request, note=Note(request.note))
+
+    ahead = rows_ahead(None, planned(), prefetch=prefetch)
+    next(ahead), next(ahead)
+    if world.rank == 0:
+        time.sleep(0.2)
+    ahead.close()  # type: ignore[attr-defined]
+    return world.gather_objects(world.rank)
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 4])
+def test_ranks_without_memory_leave_early_together(rank_pools: RankPools, prefetch: int) -> None:
+    assert rank_pools[2].run(leave_early_without_memory, prefetch, seconds=20.0) == [[0, 1]] * 2
 
 
 def test_an_error_ahead_reaches_the_consumer_after_the_batches_before_it() -> None:

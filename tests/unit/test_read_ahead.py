@@ -46,3 +46,21 @@ def test_read_ahead_prepares_no_more_than_its_depth():
     # one taken, two waiting, one held by the thread that waits for room
     assert len(prepared) <= 4
     ahead.close()
+
+
+def test_a_thread_that_is_to_fill_up_stops_at_the_same_item_whenever_the_consumer_leaves():
+    for pause in (0.0, 0.2):
+        prepared = []
+
+        def slow_items(prepared=prepared):
+            for number in count():
+                time.sleep(0.02)
+                prepared.append(number)
+                yield number
+
+        ahead = read_ahead(slow_items(), 3, to_the_brim=True)
+        next(ahead)
+        time.sleep(pause)
+        ahead.close()
+        # one taken, three waiting, one held by the thread that waits for room
+        assert len(prepared) == 5

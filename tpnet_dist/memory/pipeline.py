@@ -7,7 +7,6 @@ While it runs the memory is ahead of the consumer, so its state is not the consu
 batch, end the requests there, and go on with a new pipeline.
 """
 
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -59,12 +58,9 @@ def fetch_ahead(
     if stream is not None:
         # what was done to the memory so far
         stream.wait_stream(torch.cuda.current_stream(memory.device))
-    progress = _Progress()
-    fetching = progress.count(_steps_on(stream, _fetch_each(memory, requests, stream)))
-    ahead, taken = read_ahead(fetching, prefetch), 0
+    ahead = read_ahead(_steps_on(stream, _fetch_each(memory, requests, stream)), prefetch, to_the_brim=True)
     try:
         for note, fetched, ready in ahead:
-            taken += 1
             if ready is not None:
                 current = torch.cuda.current_stream(memory.device)
                 ready.wait(current)
@@ -72,44 +68,10 @@ def fetch_ahead(
                     column.record_stream(current)
             yield note, fetched
     finally:
-        if prefetch > 0:
-            # the queue's batches and the one that waits for room: from there it cannot go on
-            progress.wait_for(taken + prefetch + 1)
         ahead.close()  # type: ignore[attr-defined]
         if stream is not None:
             # the last batches are still being recorded
             torch.cuda.current_stream(memory.device).wait_stream(stream)
-
-
-class _Progress:
-    """How far the background thread is.
-
-    A thread that stopped wherever it is when its consumer leaves would stop at another batch on each rank,
-    and those that went further would wait in a collective for the others. So it is first let go as far as
-    it can, which is the same on all ranks.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._done = 0
-        self._is_over = False
-
-    def count(self, items: Iterator[Item]) -> Iterator[Item]:
-        try:
-            for item in items:
-                with self._changed:
-                    self._done += 1
-                    self._changed.notify_all()
-                yield item
-        finally:
-            with self._changed:
-                self._is_over = True
-                self._changed.notify_all()
-
-    def wait_for(self, count: int) -> None:
-        """Until so many items are done, or there are no more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_over or self._done >= count)
 
 
 def _fetch_each(

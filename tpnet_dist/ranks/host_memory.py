@@ -45,6 +45,8 @@ def ask_for_huge_pages(fresh: Tensor) -> Tensor:
 def free_bytes(device: torch.device) -> int:
     """What a device, or the host, could still give; a large number where nobody can tell."""
     if device.type == "cuda":
+        # what torch keeps for later of what nobody uses any more
+        torch.cuda.empty_cache()
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
     try:

@@ -47,6 +47,14 @@ class World:
         assert isinstance(group, dist.ProcessGroup)
         return RankExchange(group, self.device)
 
+    def new_host_exchange(self) -> RankExchange:
+        """The same for tensors of the host, which NCCL does not take."""
+        if self.device.type == "cpu":
+            return self.new_exchange()
+        group = dist.new_group(backend="gloo", timeout=self.timeout)
+        assert isinstance(group, dist.ProcessGroup)
+        return RankExchange(group, torch.device("cpu"))
+
     def hold_to_timeout(self, group: dist.ProcessGroup) -> None:
         """Let a group that a library made wait for others no longer than ours do."""
         dist.distributed_c10d._set_pg_timeout(self.timeout, group)

@@ -69,7 +69,10 @@ class CheckpointFolder:
         path = self.folder / f"step-{progress.step:08d}{epoch}"
         write_step(path, tensors, {"progress": asdict(progress), **asdict(self.run)}, self.world)
         if self.world.rank == 0:
-            for old in self._steps()[: -self.keep]:
+            steps = self._steps()
+            place = steps.index(path) + 1
+            # what comes after the newest could not be read when this run began
+            for old in [*steps[: max(0, place - self.keep)], *steps[place:]]:
                 shutil.rmtree(old)
 
     def save_best(self, model: TPNet, progress: Progress) -> None:

@@ -36,9 +36,8 @@ def rows_ahead(
     """Planned links with their rows, up to `prefetch` batches ahead of the model."""
     if memory is not None:
         return fetch_ahead(memory, requests, prefetch=prefetch)
-    return read_ahead(
-        ((request.note, DistinctNodes(torch.unique(request.note.nodes()))) for request in requests), prefetch
-    )
+    notes = ((request.note, DistinctNodes(torch.unique(request.note.nodes()))) for request in requests)
+    return read_ahead(notes, prefetch, to_the_brim=True)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A run from its settings to its results: every seed trained, yardsticks measured, all of it kept."""
 
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     passes = Passes(config, data)
 
     def evaluate_seed(seed: int) -> dict[str, Any]:
+        world.phase.now = f"the evaluation of seed {seed}"
         scorer = Scorer(config, data, RunModel.build(config, data.log, world, seed), display)
         figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data, display), display)
         return {**figures, **scorer.speed.facts()}
@@ -66,32 +68,30 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
 def open_data(config: Config, world: World) -> RunData:
     """The same on every rank, or an error that names what differs."""
     data = RunData.open(config, world)
-    world.require_agreement({**values_of(config), "log_id": data.log.manifest.log_id})
+    world.require_agreement({"log_id": data.log.manifest.log_id})
     return data
 
 
 def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
     data, display = open_data(config, world), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
-    log = RunLog(run.path) if world.rank == 0 else None
     passes = Passes(config, data)
     by_seed = {}
-    for seed in config.training.all_seeds():
-        checkpoints = _checkpoints(run, seed, data, display)
-        # not kept: the next seed needs its room
-        by_seed[seed] = SeedTrainer(
-            config,
-            data,
-            seed,
-            passes=passes,
-            checkpoints=checkpoints,
-            log=log,
-            display=display,
-            profile=profile,
-        ).train()
+    with closing(RunLog(run.path)) if world.rank == 0 else nullcontext() as log:
+        for seed in config.training.all_seeds():
+            # not kept: the next seed needs its room
+            by_seed[seed] = SeedTrainer(
+                config,
+                data,
+                seed,
+                passes=passes,
+                checkpoints=_checkpoints(run, seed, data, display),
+                log=log,
+                display=display,
+                profile=profile,
+            ).train()
     results = {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
-    if log is not None:
-        log.close()
+    if world.rank == 0:
         run.write_results(results)
         display.say(f"{plot_run(run.path)}: loss and AP by epoch")
     return results

@@ -37,7 +37,8 @@ class RunData:
 
     @classmethod
     def open(cls, config: Config, world: World) -> "RunData":
-        exchange = world.new_exchange()
+        # look-ups are planned on the host
+        exchange = world.new_host_exchange()
         return world.on_every_rank(lambda: cls._on_this_rank(config, world, exchange))
 
     @classmethod

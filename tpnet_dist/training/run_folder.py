@@ -55,7 +55,8 @@ class RunFolder:
                 )
             run._go_on_with(config)
         else:
-            if path.exists() and any(path.iterdir()):
+            # a process that was killed may have left the settings half-written
+            if path.exists() and any(file.name != f".{CONFIG_NAME}.part" for file in path.iterdir()):
                 raise InputError(f"{path}: holds files but no run; choose another --run-dir")
             path.mkdir(parents=True, exist_ok=True)
             write_config(config, path / CONFIG_NAME)

@@ -11,6 +11,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def write_step(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, An
     world.on_first_rank(lambda: _complete(aside, path, facts))
     if world.rank:
         # on hosts that do not see the first rank's folder each save makes an empty one
-        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):
+            aside.rmdir()
 
 
 def read_facts(path: Path) -> dict[str, Any]:

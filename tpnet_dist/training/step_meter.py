@@ -16,6 +16,11 @@ from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.train_step import StepOutcome
 
 STEPS_PER_LOOK = 10
+REMEDY = (
+    "start again in another --run-dir with a lower training.learning_rate or with model.scale true; "
+    "--model.weights takes the best.pt of this one, and its last checkpoint is from before"
+)
+"""For a run that has lost its way."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,8 @@ class StepMeter:
         ap = _running_ap(steps)
         for step, loss in zip(steps, losses, strict=True):
             if not math.isfinite(loss):
-                raise InputError(
-                    f"loss is {loss} in epoch {step.epoch + 1}, step {step.number}, "
-                    f"batch {step.batches.start}, but must be finite; "
-                    "lower training.learning_rate or set model.scale true; the last checkpoint is from before"
-                )
+                where = f"epoch {step.epoch + 1}, step {step.number}, batch {step.batches.start}"
+                raise InputError(f"loss is {loss} in {where}, but must be finite; {REMEDY}")
             if self.log is not None:
                 values = {"seed": self.seed, "epoch": step.epoch + 1, "loss": loss, "running_ap": ap}
                 self.log.write("step", step.number, values)

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+import torch
+
 from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.ranks.stop_request import StopAsked
 from tpnet_dist.run_log import RunLog
@@ -21,7 +24,7 @@ from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.scoring import Scorer
-from tpnet_dist.training.step_meter import StepMeter
+from tpnet_dist.training.step_meter import REMEDY, StepMeter
 from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.weights_file import start_from_file
 
@@ -123,6 +126,7 @@ class SeedTrainer:
         if last_step < plan.num_steps(config.batches_per_step):
             # what was not learned from has happened all the same
             self._bring_memory_to(len(plan))
+        self._require_finite_weights()
         return progress.loss_sum / progress.steps_of_epoch
 
     def _learn(self, number: int, rows: Iterator[tuple[PlannedLinks, Rows]], meter: StepMeter) -> range:
@@ -207,7 +211,15 @@ class SeedTrainer:
             self._save()
         raise StopAsked(asked)
 
+    def _require_finite_weights(self) -> None:
+        """A finite loss may have gradients that are not; the last good checkpoint is to stay."""
+        weights = [weight.detach().isfinite().all() for weight in self.parts.model.parameters()]
+        if not torch.stack(weights).all():
+            where = f"epoch {self.progress.epoch + 1}, step {self.progress.step}"
+            raise InputError(f"weights are not finite after {where}, but must be; {REMEDY}")
+
     def _save(self) -> None:
+        self._require_finite_weights()
         phase, before = self.data.world.phase, self.data.world.phase.now
         self._mark("saving")
         if self.log is not None:

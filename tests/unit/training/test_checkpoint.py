@@ -124,6 +124,18 @@ DAMAGES = {
 }
 
 
+def test_steps_that_could_not_be_read_do_not_crowd_out_new_ones(saved: tuple[Path, TPNet, Progress]) -> None:
+    path, model, progress = saved
+    with world_of_one() as world:
+        folder, engine = folder_at(path, world), engine_of(model)
+        (path / "best.pt").unlink()
+        assert folder.load_newest(model, engine) is None
+        for progress.step in (1, 2):
+            folder.save(engine, progress)
+            assert path / f"step-0000000{progress.step}" in path.iterdir()
+        assert sorted(step.name for step in path.glob("step-*")) == ["step-00000001", "step-00000002"]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_named_and_an_older_one_is_taken(
     saved: tuple[Path, TPNet, Progress], damage: str

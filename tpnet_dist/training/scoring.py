@@ -89,16 +89,22 @@ class Scorer:
             events_per_piece=max(1, LINKS_PER_PIECE // links_per_event),
         )
         self.parts.model.eval()
-        scores = [torch.empty(0, links_per_event, device=world.device)]
+        num_mine = len(positions_of(plan, world.rank, world.num_ranks))
+        # in one piece: small tensors that stay would lie between the large ones that come and go, and no two
+        # of these have the same size, so the heap would grow without end
+        scores_NX, done = torch.empty(num_mine, links_per_event, device=world.device), 0
         ahead = rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch)
         with torch.inference_mode(), self.display.stage(title, len(view)), closing(ahead):  # type: ignore[type-var]
             for number, (planned, rows) in enumerate(ahead):
                 if number % PIECES_PER_LOOK == 0 and (asked := world.asked_to_stop()) is not None:
                     raise StopAsked(asked)
-                scores.append(self._logits(self.parts.queries.queries(planned, rows)))
+                logits_BX = self._logits(self.parts.queries.queries(planned, rows))
+                scores_NX[done : done + len(planned)] = logits_BX
+                done += len(planned)
                 # slices are about equal, so this rank's tells of all
                 self.display.advance(len(planned) * world.num_ranks)
-        everything = self._gather(torch.cat(scores), plan)
+        assert done == num_mine
+        everything = self._gather(scores_NX, plan)
         self.speed.events += len(view)
         self.speed.links += everything.size
         self.speed.seconds += time.perf_counter() - started

@@ -15,7 +15,7 @@ from tests.end_to_end.test_training import lines_of, train
 from tests.training_process import TrainingProcess
 from tests.training_runs import small_log
 
-WORDS = ("--training.epochs", 3, "--checkpoint.every-steps", 3)
+WORDS = ("--training.epochs", 2, "--checkpoint.every-steps", 3)
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,8 @@ def test_kills_at_random_moments_change_nothing(
 ) -> None:
     run, draws, victim = tmp_path / "run", random.Random(moment), VICTIMS[moment % 3]
     process = TrainingProcess.start(folder, run, *WORDS, ranks=2)
-    # while it saves; or anywhere, in training and validation, after so many of some 15 checkpoints
-    look, wanted = (halves_of, draws.randrange(1, 5)) if moment % 2 else (steps_of, draws.randrange(1, 14))
+    # while it saves; or anywhere, in training and validation, after so many of some 10 checkpoints
+    look, wanted = (halves_of, draws.randrange(1, 5)) if moment % 2 else (steps_of, draws.randrange(1, 9))
     seen: set[str] = set()
     process.wait_until(lambda: len(seen.update(look(run)) or seen) >= wanted)
     time.sleep(0 if moment % 2 else draws.uniform(0, 0.3))

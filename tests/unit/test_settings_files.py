@@ -69,7 +69,7 @@ def test_presets_are_the_papers_datasets() -> None:
     assert preset_names() == sorted([*papers, BUILTIN_PRESET])
 
 
-@pytest.mark.parametrize("name", [name for names in DECAYS.values() for name in names])
+@pytest.mark.parametrize("name", sorted(name for names in DECAYS.values() for name in names))
 def test_a_preset_has_the_papers_decay_and_sampling(name: str) -> None:
     config = parse_train(["--preset", name]).config
     assert name in DECAYS[config.memory.decay]

@@ -176,7 +176,15 @@ def random_log() -> Log:
     return Log.random()
 
 
-@pytest.mark.parametrize(("profile", "sampling"), [("paper", "uniform"), ("published", "recent")])
+@pytest.mark.parametrize(
+    ("profile", "sampling"),
+    [
+        ("paper", "uniform"),
+        ("published", "recent"),
+        pytest.param("paper", "recent", marks=pytest.mark.slow),
+        pytest.param("published", "uniform", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("batching", ["events", "timestamps"])
 def test_no_score_depends_on_what_comes_later(
     tmp_path: Path, world: World, batching: str, profile: str, sampling: str

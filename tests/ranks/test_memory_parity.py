@@ -131,8 +131,12 @@ SCENARIOS = {
     ),
     "some-want-nothing": Scenario(8, random_batches(8, [1, 1, 2, 1]), needed=random_needs(8, [0, 1, 0, 0])),
     "many-batches": Scenario(8, random_batches(8, [5] * 70)),
+    "very-many-batches": Scenario(8, random_batches(8, [5] * 300)),
     "odd-rows": Scenario(6, random_batches(6, [3, 1, 4]), walk=Walk("decay", hops=2, decay=1e-3), width=5),
 }
+
+
+SLOW = {"very-many-batches": pytest.mark.slow}
 
 
 def assert_same(ranks: list[Replayed], whole: Replayed, tolerance: float) -> None:
@@ -170,10 +174,11 @@ def assert_products_close(found_ULL: Tensor, wanted_ULL: Tensor, tolerance: floa
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
 @pytest.mark.parametrize("kind", WALKS)
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in SCENARIOS])
 def test_ranks_compute_what_one_process_computes(
-    rank_pools: RankPools, scenario: Scenario, kind: WalkKind, num_ranks: int
+    rank_pools: RankPools, name: str, kind: WalkKind, num_ranks: int
 ) -> None:
+    scenario = SCENARIOS[name]
     scenario = replace(scenario, walk=replace(scenario.walk, kind=kind))
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         scenario = replace(scenario, dtype=dtype)
@@ -235,7 +240,13 @@ def continue_on_rank(world: World, scenario: Scenario, whole: dict[str, Tensor])
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
 @pytest.mark.parametrize("kind", WALKS)
-@pytest.mark.parametrize("name", ["even", "hub-in-every-event", "further-nodes", "many-batches"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("even", "hub-in-every-event", "further-nodes", "many-batches"),
+        pytest.param("very-many-batches", marks=pytest.mark.slow),
+    ],
+)
 def test_bfloat16_exchange_errs_by_one_rounding_for_each_trip(
     rank_pools: RankPools, name: str, kind: WalkKind, num_ranks: int
 ) -> None:

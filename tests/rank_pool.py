@@ -134,9 +134,11 @@ class PoolWorld(World):
     in_use: list[dist.ProcessGroup] = field(default_factory=list, compare=False)
 
     def new_exchange(self) -> RankExchange:
-        """All ranks ask in the same order, so all get the same group."""
+        """All ranks ask in the same order, so all get the same group; here a world of one has one too."""
         if not self.stock:
-            self.stock.append(super().new_exchange()._group)
+            group = dist.new_group(timeout=self.timeout)
+            assert isinstance(group, dist.ProcessGroup)
+            self.stock.append(group)
         self.in_use.append(self.stock.pop())
         return RankExchange(self.in_use[-1], self.device)
 

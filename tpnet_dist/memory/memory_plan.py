@@ -84,16 +84,11 @@ def plans_of(
 def _agree(
     exchange: Exchange, fetch: FetchPlan, is_held_U: Bools | None, device: torch.device
 ) -> list[tuple[ExchangeRoute, Tensor]]:
-    """Tell the owners which rows are wanted, batch by batch; what they are asked for, as local ids."""
+    """Tell the owners which rows are wanted, of all batches at once; what each asks of us, as local ids."""
     local_A, border_GP = fetch.local_U, fetch.border_GP
     if is_held_U is not None:
         local_A = local_A[~is_held_U]
         border_GP = np.append(0, (~is_held_U).cumsum())[border_GP]
-    counts_GP = np.diff(border_GP)
-    asked = torch.from_numpy(local_A).to(device).split_with_sizes(counts_GP.sum(1).tolist())
-    agreed = []
-    for counts_P, local in zip(counts_GP.tolist(), asked, strict=True):
-        route = exchange.route(counts_P)
-        [served] = exchange.forward(route, [local])
-        agreed.append((route, served))
-    return agreed
+    routes = exchange.routes(np.diff(border_GP))
+    served = exchange.forward_all(routes, torch.from_numpy(local_A).to(device))
+    return list(zip(routes, served, strict=True))

@@ -2,7 +2,7 @@
 
 A route says how many rows go where; it is made once and serves every trip.
 
-    1. route    each rank says how many rows it has for each owner; the counts cross over
+    1. route    each rank says how many rows it has for each owner; the counts cross over, of one trip or many
     2. forward  rows travel from the askers to the owners (ids asked for; messages)
     3. back     rows travel from the owners to the askers (what was asked for)
     4. deliver  rows for other ranks travel forward, and are added to what the owners keep for themselves
@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -26,6 +28,7 @@ from torch import Tensor
 from tpnet_dist.ranks.account import ExchangeAccount
 
 Columns = Sequence[Tensor]
+Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class Exchange(Protocol):
     account: ExchangeAccount
 
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
+    def routes(self, send_counts_GP: Counts) -> list[ExchangeRoute]: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
+    def forward_all(self, routes: Sequence[ExchangeRoute], rows: Tensor) -> Sequence[Tensor]: ...
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
     def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor: ...
 
@@ -76,8 +81,14 @@ class LocalExchange:
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         return ExchangeRoute(send_counts, send_counts)
 
+    def routes(self, send_counts_GP: Counts) -> list[ExchangeRoute]:
+        return [self.route(send_counts) for send_counts in send_counts_GP.tolist()]
+
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return list(columns)
+
+    def forward_all(self, routes: Sequence[ExchangeRoute], rows: Tensor) -> Sequence[Tensor]:
+        return rows.split_with_sizes([sum(route.send_counts) for route in routes])
 
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return list(columns)
@@ -101,8 +112,28 @@ class RankExchange:
         self.account.collectives += 1
         return ExchangeRoute(send_counts, theirs.tolist())
 
+    def routes(self, send_counts_GP: Counts) -> list[ExchangeRoute]:
+        """Of G trips, for the price of one."""
+        mine_PG = torch.tensor(send_counts_GP.T.copy(), device=self._device)
+        theirs_PG = torch.empty_like(mine_PG)
+        dist.all_to_all_single(theirs_PG, mine_PG, group=self._group)
+        self.account.collectives += 1
+        pairs = zip(send_counts_GP.tolist(), theirs_PG.T.tolist(), strict=True)
+        return [ExchangeRoute(sent, received) for sent, received in pairs]
+
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return self._trip(columns, route.send_counts, route.recv_counts)
+
+    def forward_all(self, routes: Sequence[ExchangeRoute], rows: Tensor) -> Sequence[Tensor]:
+        """Several trips in one. `rows` of all, trip after trip; returns what each brings."""
+        sent_GP = np.array([route.send_counts for route in routes])
+        received_GP = np.array([route.recv_counts for route in routes])
+        # on the way, what one rank has for another lies together, trip after trip
+        by_rank = _order_by_column(sent_GP, rows.device)
+        counts_out, counts_in = sent_GP.sum(0).tolist(), received_GP.sum(0).tolist()
+        [arrived] = self._trip([rows[by_rank]], counts_out, counts_in)
+        by_trip = _order_by_column(received_GP.T, rows.device)
+        return arrived[by_trip].split_with_sizes(received_GP.sum(1).tolist())
 
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return self._trip(columns, route.recv_counts, route.send_counts)
@@ -123,6 +154,14 @@ class RankExchange:
         account.bytes_sent += row_bytes * (sum(counts_out) - counts_out[self.rank])
         account.bytes_received += row_bytes * (sum(counts_in) - counts_in[self.rank])
         return unpack(arrived, columns)
+
+
+def _order_by_column(counts_XY: Counts, device: torch.device) -> Tensor:
+    """How to put items that lie by X, then by Y, in the order of Y, then of X."""
+    x, y = counts_XY.shape
+    # numbers of 16 bits are sorted by radix
+    column = np.tile(np.arange(y, dtype=np.uint16), x).repeat(counts_XY.reshape(-1))
+    return torch.from_numpy(column.argsort(kind="stable")).to(device)
 
 
 def pack(columns: Columns) -> Tensor:

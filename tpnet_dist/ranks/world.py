@@ -14,7 +14,7 @@ from torch.distributed import HashStore, PrefixStore, Store  # type: ignore[attr
 from torch.distributed.rendezvous import rendezvous
 
 from tpnet_dist.errors import InputError, sentence_of
-from tpnet_dist.ranks.exchange import RankExchange
+from tpnet_dist.ranks.exchange import Exchange, LocalExchange, RankExchange
 from tpnet_dist.ranks.launch_environment import restarts_so_far
 from tpnet_dist.ranks.phase import Phase
 from tpnet_dist.ranks.stop_request import StopRequest
@@ -41,15 +41,17 @@ class World:
     phase: Phase = field(default_factory=Phase, compare=False)
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
-    def new_exchange(self) -> RankExchange:
+    def new_exchange(self) -> Exchange:
         """An exchange on a process group of its own: its collectives never mix with the gradients'."""
+        if self.num_ranks == 1:
+            return LocalExchange()
         group = dist.new_group(timeout=self.timeout)
         assert isinstance(group, dist.ProcessGroup)
         return RankExchange(group, self.device)
 
-    def new_host_exchange(self) -> RankExchange:
+    def new_host_exchange(self) -> Exchange:
         """The same for tensors of the host, which NCCL does not take."""
-        if self.device.type == "cpu":
+        if self.device.type == "cpu" or self.num_ranks == 1:
             return self.new_exchange()
         group = dist.new_group(backend="gloo", timeout=self.timeout)
         assert isinstance(group, dist.ProcessGroup)

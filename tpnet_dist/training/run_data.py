@@ -13,7 +13,7 @@ from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.exchange import RankExchange
+from tpnet_dist.ranks.exchange import Exchange
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.link_planner import LinkPlanner, Negatives
 from tpnet_dist.training.negative_sources import Universe
@@ -42,7 +42,7 @@ class RunData:
         return world.on_every_rank(lambda: cls._on_this_rank(config, world, exchange))
 
     @classmethod
-    def _on_this_rank(cls, config: Config, world: World, exchange: RankExchange) -> "RunData":
+    def _on_this_rank(cls, config: Config, world: World, exchange: Exchange) -> "RunData":
         log = EventLog(config.data.folder)
         split = split_of(log, config.data)
         blocks = Blocks(log.num_nodes, world.num_ranks)

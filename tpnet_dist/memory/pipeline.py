@@ -39,6 +39,8 @@ class MemoryRequest(Generic[Note]):
     """Whether these events are recorded once their rows are fetched."""
     group: tuple[BatchEvents, ...] = field(default=())
     """Recorded instead, all at once: the pieces of a group of equal times larger than a batch."""
+    products: bool = True
+    """Whether rows are wanted with their self-products."""
 
     @property
     def is_plain(self) -> bool:
@@ -84,7 +86,7 @@ def _fetch_each(
             record=run[0].is_plain,
         )
         for request, plan in zip(run, plans, strict=True):
-            fetched = memory.fetch(plan)
+            fetched = memory.fetch(plan, products=request.products)
             # later batches overwrite rows in the table, never the fetched copies
             ready = stream.record_event() if stream is not None else None
             memory.record(plan, fetched)

@@ -1,6 +1,6 @@
 """Timestamp batches of a view as the memory takes them, and which of them are recorded together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,6 +13,9 @@ from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
 from tpnet_dist.memory.plan import BatchEvents
+
+Progress = Callable[[int], None]
+"""Told how many events were just recorded."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,25 @@ def batches_to_record(
 
 
 def replay(
-    memory: Memory, log: EventLog, view: EventView, plan: BatchPlan, num_batches: int | None = None
+    memory: Memory,
+    log: EventLog,
+    view: EventView,
+    plan: BatchPlan,
+    num_batches: int | None = None,
+    *,
+    progress: Progress = lambda num_events: None,
 ) -> None:
     """Record the first batches of a view, or all, scoring none: the memory ends as if they had been."""
     requests = (
-        MemoryRequest(batch.events, None, None, record=batch.record_alone, group=batch.group)
+        MemoryRequest(
+            batch.events,
+            None,
+            len(batch.events),
+            record=batch.record_alone,
+            group=batch.group,
+            products=False,
+        )
         for batch in islice(batches_to_record(log, view, plan), num_batches)
     )
-    for _ in fetch_ahead(memory, requests, prefetch=1):
-        pass
+    for num_events, _ in fetch_ahead(memory, requests, prefetch=1):
+        progress(num_events)

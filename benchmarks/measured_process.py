@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -18,12 +19,12 @@ class Measured:
     output: str
 
 
-def run_python(*words: object) -> Measured:
-    """`python WORDS…`, which must succeed."""
+def run_python(*words: object, environment: Mapping[str, str] | None = None) -> Measured:
+    """`python WORDS…`, which must succeed; `environment`: variables added to ours."""
     command = [sys.executable, *map(str, words)]
     with tempfile.TemporaryFile("w+") as output:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output)
+        process = subprocess.Popen(command, stdout=output, env={**os.environ, **(environment or {})})
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)

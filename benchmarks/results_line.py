@@ -18,14 +18,15 @@ def print_results_line(benchmark: str, results: Mapping[str, Any]) -> None:
 
 def _circumstances() -> dict[str, Any]:
     return {
-        "commit": _commit(),
+        "commit": commit_of_code(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in _PACKAGES},
         "machine": {"cpu": _cpu_name(), "cores": os.cpu_count(), "memory_bytes": _memory_bytes()},
     }
 
 
-def _commit() -> str:
+def commit_of_code() -> str:
+    """With `-dirty` where files were changed since."""
     command = ["git", "describe", "--always", "--dirty"]
     found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return found.stdout.strip() or "unknown"

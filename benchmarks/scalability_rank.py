@@ -1,0 +1,198 @@
+"""One case of the scalability study, on every rank: the whole log through the memory, then steps at its end.
+
+    torchrun --nproc_per_node=2 -m benchmarks.scalability_rank LOG --out case.json
+
+    neighbours   build the index of this rank's nodes
+    rows         draw the projections they start from
+    propagation  record every event, read from the Parquet shards, but those of the steps
+    training     learn from the next batches, which are recorded too
+    scoring      score the last ones
+
+What each rank took goes to one JSON file. On GPUs where torch sees any, else on the host.
+"""
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from tyro.conf import Positional
+
+from benchmarks.contestants import StopWatch
+from tpnet_dist.config import Config, DataConfig
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.memory.neighbor_build import build_neighbor_index
+from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
+from tpnet_dist.ranks.account import ExchangeAccount
+from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.host_memory import keep_large_buffers
+from tpnet_dist.ranks.world import World, join_world
+from tpnet_dist.training.display import Display, display_for
+from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.link_planner import LinkPlanner
+from tpnet_dist.training.link_queries import rows_ahead
+from tpnet_dist.training.negative_sources import Universe
+from tpnet_dist.training.run_data import chunks_of, plan_of
+from tpnet_dist.training.run_model import RunModel
+from tpnet_dist.whole_file import whole_file
+
+KEY = SampleKey(0, 0)
+WARM_UP_STEPS = 2
+
+
+@dataclass(kw_only=True)
+class Settings:
+    """What to stream, and how many steps to time."""
+
+    log: Positional[Path]
+    out: Path
+    steps: int = 10
+    """Counted training steps, and as many of scoring; two more come before each."""
+
+
+@dataclass
+class RankCase:
+    """What one rank took."""
+
+    rank: int
+    device: str
+    """cpu or cuda."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By phase."""
+    exchanged: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By phase: bytes, rows, collectives."""
+    peak_bytes: dict[str, int] = field(default_factory=dict)
+    """Largest resident set until the end of each phase; `start` is before there is anything."""
+    device_peak_bytes: int = 0
+    rows_bytes: int = 0
+    neighbor_bytes: int = 0
+    training_steps: list[float] = field(default_factory=list)
+    scoring_steps: list[float] = field(default_factory=list)
+
+
+class Case:
+    """One log on one number of ranks."""
+
+    def __init__(self, settings: Settings, world: World, display: Display) -> None:
+        # config
+        self.config = Config(data=DataConfig(folder=str(settings.log)))
+        self.steps, self.world, self.display = settings.steps + WARM_UP_STEPS, world, display
+        # parts
+        self.log = EventLog(settings.log)
+        self.everything = EventView(self.log, 0, len(self.log))
+        self.plan = plan_of(self.everything, self.config, self.config.training.batch_size)
+        self.took = RankCase(world.rank, world.device.type)
+        self.took.peak_bytes["start"] = peak_bytes()
+
+    def measure(self) -> RankCase:
+        with self._phase("neighbours", None):
+            neighbors = self._neighbors()
+        with self._phase("rows", None):
+            parts = RunModel.build(self.config, self.log, self.world, seed=0)
+        memory = parts.memory
+        assert memory is not None
+        first_step = len(self.plan) - 2 * self.steps
+        num_events = int(self.plan.borders[first_step])
+        with self._phase("propagation", parts.account), self.display.stage("recording", num_events):
+            replay(memory, self.log, self.everything, self.plan, first_step, progress=self.display.advance)
+        planner = self._planner(neighbors, parts)
+        with self._phase("training", parts.account):
+            self.took.training_steps = self._learn(planner, parts, first_step)
+        with self._phase("scoring", parts.account):
+            self.took.scoring_steps = self._score(planner, parts, first_step + self.steps)
+        self.took.rows_bytes, self.took.neighbor_bytes = memory.table.rows_NLD.nbytes, neighbors.index.bytes()
+        if self.world.device.type == "cuda":
+            self.took.device_peak_bytes = torch.cuda.max_memory_allocated(self.world.device)
+        return self.took
+
+    @contextmanager
+    def _phase(self, name: str, account: ExchangeAccount | None) -> Iterator[None]:
+        self.world.wait_for_all()
+        before = None if account is None else replace(account, seconds=dict(account.seconds))
+        started = time.perf_counter()
+        yield
+        self.world.wait_for_all()
+        self.took.seconds[name] = time.perf_counter() - started
+        self.took.peak_bytes[name] = peak_bytes()
+        if account is not None and before is not None:
+            counted = ("bytes_sent", "bytes_received", "rows_remote", "rows_held", "collectives", "batches")
+            self.took.exchanged[name] = {
+                count: getattr(account, count) - getattr(before, count) for count in counted
+            }
+
+    def _neighbors(self) -> ShardedNeighbors:
+        exchange = self.world.new_host_exchange()
+        own = Blocks(self.log.num_nodes, self.world.num_ranks).range_of(self.world.rank)
+        index = build_neighbor_index(lambda: chunks_of(self.everything), *own)
+        return ShardedNeighbors(index, self.log.num_nodes, exchange)
+
+    def _planner(self, neighbors: ShardedNeighbors, parts: RunModel) -> LinkPlanner:
+        return LinkPlanner(
+            log=self.log,
+            rank=self.world.rank,
+            num_ranks=self.world.num_ranks,
+            neighbors=neighbors,
+            num_neighbors=self.config.model.neighbors,
+            sampling=self.config.model.sampling,
+            sample_key=KEY,
+            negatives=[Universe(self.everything).random(KEY)],
+            padding_node=parts.padding_node,
+        )
+
+    def _learn(self, planner: LinkPlanner, parts: RunModel, first: int) -> list[float]:
+        watch = StopWatch()
+        for batch in self._batches(planner, parts, first):
+            parts.step([batch], num_batches=1, num_events=self.config.training.batch_size, epoch=0)
+            watch.lap()
+        return watch.laps[WARM_UP_STEPS:]
+
+    @torch.inference_mode()
+    def _score(self, planner: LinkPlanner, parts: RunModel, first: int) -> list[float]:
+        parts.model.eval()
+        watch = StopWatch()
+        for planned, rows in self._batches(planner, parts, first):
+            for query in parts.queries.queries(planned, rows):
+                parts.model(query)
+            watch.lap()
+        return watch.laps[WARM_UP_STEPS:]
+
+    def _batches(self, planner: LinkPlanner, parts: RunModel, first: int) -> Iterator[Any]:
+        position = int(self.plan.borders[first])
+        before = self.everything.read(position - 1, position).columns.time
+        requests = planner.requests(
+            self.everything,
+            self.plan,
+            from_batch=first,
+            memory_time=float(self.log.seconds(before)[0]),
+        )
+        some = itertools.islice(requests, self.steps)
+        return rows_ahead(parts.memory, some, prefetch=self.config.memory.prefetch)
+
+
+def peak_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    [kib] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    return 1024 * int(kib)
+
+
+def main() -> None:
+    settings = tyro.cli(Settings, description=__doc__)
+    keep_large_buffers()
+    with join_world() as world:
+        took = Case(settings, world, display_for(world.rank)).measure()
+        everybody = world.gather_objects(asdict(took))
+        if world.rank == 0:
+            with whole_file(settings.out) as file:
+                file.write(json.dumps(everybody).encode())
+
+
+if __name__ == "__main__":
+    main()

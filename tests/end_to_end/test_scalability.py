@@ -1,0 +1,82 @@
+"""The scalability study at a size of seconds: what it measures adds up, and it goes on where it stopped."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EDGES, STEPS, BATCH = 2400, 1, 200
+
+
+def run_study(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.scalability", "--edges", str(EDGES), "--steps", str(STEPS)]
+    command += ["--out", str(out), "--logs", str(out / "logs"), "--device", "cpu", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("scalability")
+    done = run_study(out, "--ranks", "1", "--rival-seconds", "100")
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def lines_of(out: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (out / "figures.jsonl").read_text().splitlines()]
+
+
+def test_every_event_is_streamed_and_every_contestant_measured(study: Path) -> None:
+    ours, dense, stored = lines_of(study)
+    steps = 2 * (STEPS + 2) * BATCH
+    assert ours["recorded_events"] == EDGES - steps, "the steps record the others"
+    assert ours["peak_bytes"] > ours["rows_bytes"] > 0  # type: ignore[operator]
+    for rival in (dense, stored):
+        assert (rival["outcome"], rival["events"]) == ("finished", EDGES)
+
+
+def test_a_table_and_figures_are_left(study: Path) -> None:
+    rows = (study / "table.md").read_text().splitlines()
+    assert len(rows) == 2 + 3
+    for name in ("scalability", "cost_per_event"):
+        assert (study / f"{name}.png").stat().st_size > 10_000
+        assert (study / f"{name}.svg").read_text().count("<svg") == 1
+
+
+def test_the_same_command_measures_only_what_is_missing(study: Path) -> None:
+    before = lines_of(study)
+    again = run_study(study, "--ranks", "1", "2", "--rival-seconds", "100")
+    assert again.returncode == 0, again.stderr
+    assert "[2 of 4] 2e+03 edges, 2 ranks" in again.stderr
+    assert "[1 of 4]" not in again.stderr and "[3 of 4]" not in again.stderr
+    results = json.loads(again.stdout.splitlines()[-1])["results"]["figures"]
+    assert [line for line in results if line["ranks"] == 1] == before
+    [two] = [line for line in results if line["ranks"] == 2]
+    assert lines_of(study) == [*before, two]
+    assert two["exchanged"]["propagation"]["bytes_sent"] > 0
+
+
+def test_a_rival_stops_when_its_time_is_used_up(study: Path, tmp_path: Path) -> None:
+    done = run_study(study, "--ranks", "1", "--rivals", "stored", "--rival-seconds", "0")
+    assert done.returncode == 0, done.stderr
+    stored = json.loads(done.stdout.splitlines()[-1])["results"]["figures"][-1]
+    assert stored["outcome"] == "out of time"
+    assert stored["events"] == BATCH
+    assert "out of time" in (study / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--edges", "1000"], "take 1,200 events; ask for more edges or fewer --steps"),
+        (["--ranks", "0"], "ranks (0,): must be positive numbers"),
+    ],
+)
+def test_what_cannot_be_studied_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
+    refused = run_study(tmp_path, *words)
+    assert refused.returncode == 2
+    assert sentence in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "figures.jsonl").exists()

@@ -1,6 +1,7 @@
 """How large a rank's share of the memory is, and how many rows of other ranks it may keep beside it."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -12,13 +13,21 @@ from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.ranks.world import World
 
-_FLOAT_BYTES = 4
-_CLOCK_BYTES = 16
+FLOAT_BYTES = 4
+CLOCK_BYTES = 16
 """Per node on every rank: clock and degree."""
-_STATES_PER_WEIGHT = 4
+STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam."""
 _SHARE_FOR_CACHE = 8
 """By default the cache takes one part in so many of a rank's memory."""
+
+
+class LogSize(Protocol):
+    """What sizes depend on: a log, or the idea of one."""
+
+    @property
+    def num_nodes(self) -> int: ...
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -40,8 +49,8 @@ class MemorySizes:
         if not settings.enabled:
             return cls(0, 0, 0, 0, 0)
         nodes, layers, width = memory_nodes(config, log), settings.hops + 1, memory_width(settings, log)
-        rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * _FLOAT_BYTES
-        clocks = _CLOCK_BYTES * nodes
+        rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * FLOAT_BYTES
+        clocks = CLOCK_BYTES * nodes
         kept_bytes = bytes_per_row(layers, width, torch.float32, getattr(torch, settings.exchange_dtype))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
@@ -49,11 +58,11 @@ class MemorySizes:
         # the other half is for activations
         room = (free - rows - clocks - others) // 2 // kept_bytes
         cache_rows = max(0, min(most, room, remote))
-        exchange = min(_slots_of(config, world.num_ranks), remote) * kept_bytes
+        exchange = min(slots_of(config, world.num_ranks), remote) * kept_bytes
         return cls(rows, clocks, cache_rows, cache_rows * kept_bytes, exchange)
 
 
-def _slots_of(config: Config, num_ranks: int) -> int:
+def slots_of(config: Config, num_ranks: int) -> int:
     """Nodes of a rank's slice of a training batch: two ends, a negative, and the neighbours of each."""
     events = -(-config.training.batch_size // num_ranks)
     return events * 3 * (1 + config.model.neighbors)
@@ -71,17 +80,17 @@ def free_for(world: World) -> int:
 
 def weight_bytes_of(model: nn.Module) -> int:
     """With gradients and the optimizer's state."""
-    return sum(weight.numel() for weight in model.parameters()) * _FLOAT_BYTES * _STATES_PER_WEIGHT
+    return sum(weight.numel() for weight in model.parameters()) * FLOAT_BYTES * STATES_PER_WEIGHT
 
 
-def memory_width(settings: MemoryConfig, log: EventLog) -> int:
+def memory_width(settings: MemoryConfig, log: LogSize) -> int:
     return settings.width or default_width(len(log), log.num_nodes)
 
 
-def memory_nodes(config: Config, log: EventLog) -> int:
+def memory_nodes(config: Config, log: LogSize) -> int:
     return log.num_nodes + (padding_node_of(config, log) is not None)
 
 
-def padding_node_of(config: Config, log: EventLog) -> int | None:
+def padding_node_of(config: Config, log: LogSize) -> int | None:
     """The released code has a node of its own for empty neighbour slots; here it comes after all others."""
     return log.num_nodes if config.model.profile == "published" else None

@@ -64,12 +64,17 @@ def build_engine(config: Config, model: TPNet, world: World) -> Engine:
 
 def build_model(config: Config, log: EventLog) -> TPNet:
     """Features that do not exist have no weights."""
-    manifest, model = log.manifest, config.model
+    node, edge = log.manifest.node_features, log.manifest.edge_features
+    return model_for(config, node_width=node.width if node else 0, edge_width=edge.width if edge else 0)
+
+
+def model_for(config: Config, *, node_width: int, edge_width: int) -> TPNet:
+    model = config.model
     return TPNet(
         hops=config.memory.hops,
         neighbors=model.neighbors,
-        node_width=manifest.node_features.width if manifest.node_features else 0,
-        edge_width=manifest.edge_features.width if manifest.edge_features else 0,
+        node_width=node_width,
+        edge_width=edge_width,
         time_width=model.time_width,
         channels=model.channels,
         mixer_layers=model.mixer_layers,

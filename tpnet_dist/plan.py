@@ -1,0 +1,141 @@
+"""`python -m tpnet_dist.plan --events 1e8 --ranks 4`: does a log fit, and how long will it take?"""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import tyro
+from tyro.conf import FlagConversionOff, FlagCreatePairsOff, arg
+
+from tpnet_dist.command_words import CommandWords
+from tpnet_dist.config import Config
+from tpnet_dist.config_file import read_layer, read_preset
+from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, keys_of
+from tpnet_dist.errors import InputError, errors_for_people
+
+PROGRAM = "python -m tpnet_dist.plan"
+
+
+@dataclass(kw_only=True)
+class OwnFlags:
+    """The flags that are no keys of a configuration."""
+
+    events: Annotated[int | None, arg(metavar="COUNT")] = None
+    """How many events the log has; 1e8 may be written so."""
+    nodes: Annotated[int | None, arg(metavar="COUNT")] = None
+    """How many nodes; by default as many as the paper's random graphs have, events / 50."""
+    data: Annotated[Path | None, arg(metavar="DIR")] = None
+    """A data folder, instead of events and nodes; what ranks exchange is then counted from its batches."""
+    ranks: Annotated[int, arg(metavar="COUNT")] = 4
+    """How many ranks, one per GPU."""
+    device: Annotated[str, arg(metavar="rtx3090|a100|h100|cpu|FILE.toml")] = "rtx3090"
+    """What each rank computes on; a file is one that --calibrate wrote, or like it."""
+    calibrate: Annotated[Path | None, arg(metavar="FILE.toml")] = None
+    """Measure this machine's cores, write the file, and stop."""
+    figure: Annotated[Path | None, arg(metavar="FILE.png|svg")] = None
+    """Draw speed and memory for 1 to 1024 ranks."""
+    preset: Annotated[str | None, arg(metavar="NAME")] = None
+    """Settings of one of the paper's datasets."""
+    config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
+    """A TOML file of settings, such as the config.toml of a run."""
+    json: bool = False
+    """Print the plan as JSON instead of tables."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+
+@dataclass(kw_only=True)
+class PlanCommand(OwnFlags):
+    """Bytes per rank, whether they fit and what would make them fit, exchange, step and epoch time, scaling.
+
+    Figures of GPUs are predictions from published figures; see docs/scaling.md. Every setting of a run is a
+    flag here too.
+
+    Example: python -m tpnet_dist.plan --events 1e8 --nodes 2e6 --ranks 4 --device rtx3090
+    """
+
+    keys: Annotated[FlagConversionOff[Config], arg(name="")] = field(default_factory=Config)
+
+
+OWN_KEYS = keys_of(OwnFlags)
+WORDS = CommandWords(
+    keys=OWN_KEYS | CONFIG_KEYS,
+    switches=frozenset({"json", "debug"}),
+    bare_key="data",
+    bare_name="data folder",
+)
+
+
+def parse_plan(words: list[str]) -> tuple[OwnFlags, Config]:
+    """InputError with one sentence where the words cannot be used."""
+    if "-h" in words or "--help" in words:
+        show_help()
+    said = WORDS.read(words)
+    own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
+    layers: list[Layer] = [read_layer(own.config)] if own.config is not None else []
+    if own.preset is not None:
+        layers.insert(0, read_preset(own.preset))
+    _check(own)
+    return own, config_from([*layers, said])
+
+
+def _check(own: OwnFlags) -> None:
+    if own.ranks < 1:
+        raise InputError(f"--ranks is {own.ranks}, but must be at least 1; raise it")
+    if own.calibrate is not None:
+        return
+    if own.data is None and own.events is None:
+        raise InputError("no log is given; say --events 1e8, or name a data folder with --data")
+    if own.data is not None and (own.events is not None or own.nodes is not None):
+        raise InputError(f"--data {own.data} has its own events and nodes; leave --events and --nodes away")
+    for name in ("events", "nodes"):
+        value = getattr(own, name)
+        if value is not None and value < 1:
+            raise InputError(f"--{name} is {value}, but must be at least 1; raise it")
+
+
+def show_help() -> NoReturn:
+    tyro.cli(PlanCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+    raise AssertionError("tyro shows the help and exits")
+
+
+def main() -> None:
+    with errors_for_people(PROGRAM, debug="--debug" in sys.argv):
+        _run(*parse_plan(sys.argv[1:]))
+
+
+def _run(own: OwnFlags, config: Config) -> None:
+    # torch takes seconds to import: --help and a wrong flag are not to wait for it
+    from rich.console import Console
+
+    from tpnet_dist.planning.calibrate import calibrate
+    from tpnet_dist.planning.data_traffic import count_data
+    from tpnet_dist.planning.devices import device_named
+    from tpnet_dist.planning.log_shape import LogShape
+    from tpnet_dist.planning.plan_of import make_plan
+    from tpnet_dist.planning.show import draw_curve, show_plan
+
+    if own.calibrate is not None:
+        device = calibrate(own.calibrate)
+        print(
+            f"{own.calibrate}: {device.flops / 1e9:,.0f} GFLOP/s, {device.bandwidth / 1e9:,.1f} GB/s per core"
+        )
+        return
+    device = device_named(own.device)
+    if own.data is not None:
+        log, counted = count_data(own.data, config, own.ranks)
+    else:
+        log, counted = LogShape.random(own.events or 0, own.nodes), None
+    plan = make_plan(config, log, own.ranks, device, counted)
+    if own.json:
+        print(json.dumps(plan.to_json(), indent=2))
+    else:
+        show_plan(plan, Console())
+    if own.figure is not None:
+        draw_curve(plan, own.figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What the ranks of a run on a real log will send one another, counted from batches near its end."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tpnet_dist.config import Config
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.memory.neighbor_build import build_neighbor_index
+from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
+from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, mean_traffic
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.training.event_batches import batches_to_record
+from tpnet_dist.training.link_planner import LinkPlanner
+from tpnet_dist.training.memory_sizes import padding_node_of
+from tpnet_dist.training.negative_sources import Universe
+from tpnet_dist.training.run_data import chunks_of, plan_of
+
+KEY = SampleKey(0, 0)
+SAMPLED_BATCHES = 64
+"""Counted at the end of a log, and as many before them to fill caches."""
+
+
+def count_data(folder: Path, config: Config, num_ranks: int) -> tuple[LogShape, RowTraffic | None]:
+    """A log's shape, and of the mean rank what it exchanges; None where there is nobody or nothing to ask."""
+    log = EventLog(folder)
+    if num_ranks == 1 or not config.memory.enabled:
+        return LogShape.of(log), None
+    cache_rows = log.num_nodes if config.memory.cache_rows is None else config.memory.cache_rows
+    of_ranks = DataTraffic(log, config).of_last(SAMPLED_BATCHES, num_ranks, cache_rows=cache_rows)
+    return LogShape.of(log), mean_traffic(of_ranks)
+
+
+class DataTraffic:
+    """The log's batches as each rank would plan them: fixed sizes, the whole log as history."""
+
+    def __init__(self, log: EventLog, config: Config) -> None:
+        config = replace(config, data=replace(config.data, batching="events"))
+        self.log, self.config, self.shape = log, config, LogShape.of(log)
+        self.everything = EventView(log, 0, len(log))
+        self.plan = plan_of(self.everything, config, config.training.batch_size)
+        index = build_neighbor_index(lambda: chunks_of(self.everything), 0, log.num_nodes)
+        self._neighbors = ShardedNeighbors(index, log.num_nodes, LocalExchange())
+        self._negatives = [Universe(self.everything).random(KEY)]
+
+    def of_last(self, num_batches: int, num_ranks: int, *, cache_rows: int) -> list[RowTraffic]:
+        """By rank: of the last batches, learned from with caches that as many before them have filled."""
+        num_batches = min(num_batches, max(1, len(self.plan) // 2))
+        first = len(self.plan) - 2 * num_batches
+        of_ranks = []
+        for rank in range(num_ranks):
+            counter = TrafficCounter(self.config, self.shape, rank, num_ranks, cache_rows)
+            counter.count(self.learned(rank, num_ranks, first, first + num_batches))
+            of_ranks.append(counter.count(self.learned(rank, num_ranks, first + num_batches)))
+        return of_ranks
+
+    def recorded(self, stop: int) -> Iterator[MemoryRequest[object]]:
+        """The first batches, as they are recorded where nobody scores them."""
+        for number, batch in enumerate(batches_to_record(self.log, self.everything, self.plan)):
+            if number == stop:
+                return
+            yield MemoryRequest(batch.events, None, None, record=batch.record_alone, group=batch.group)
+
+    def learned(
+        self, rank: int, num_ranks: int, first: int, stop: int | None = None
+    ) -> Iterator[MemoryRequest[object]]:
+        """Batches as a rank learns from them or scores them: with negatives and neighbours."""
+        planner = LinkPlanner(
+            log=self.log,
+            rank=rank,
+            num_ranks=num_ranks,
+            neighbors=self._neighbors,
+            num_neighbors=self.config.model.neighbors,
+            sampling=self.config.model.sampling,
+            sample_key=KEY,
+            negatives=self._negatives,
+            padding_node=padding_node_of(self.config, self.log),
+        )
+        requests = planner.requests(self.everything, self.plan, from_batch=first)
+        for number, request in enumerate(requests, start=first):
+            if number == stop:
+                return
+            yield MemoryRequest(request.events, request.needed, None, request.record, request.group)

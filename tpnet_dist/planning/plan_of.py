@@ -1,0 +1,125 @@
+"""A whole plan: bytes, verdict, exchange, seconds, and how all of it changes with the number of ranks."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tpnet_dist.config import Config
+from tpnet_dist.planning.devices import Device
+from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes, expected_traffic
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.rank_bytes import RankBytes, rank_bytes
+from tpnet_dist.planning.step_time import StepTime, training_step_time
+from tpnet_dist.planning.verdict import Room, fits, largest_log, remedies, rooms
+
+CURVE = tuple(2**power for power in range(11))
+"""Numbers of ranks of the scaling curve: 1 … 1024."""
+TRAIN_SHARE = 0.7
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One number of ranks."""
+
+    ranks: int
+    events_per_second: float
+    bottleneck: str
+    device_bytes: int
+    fits: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of one log on so many ranks of one device."""
+
+    log: LogShape
+    ranks: int
+    device: Device
+    width: int
+    sizes: RankBytes
+    rooms: list[Room]
+    remedies: list[str]
+    largest: LogShape | None
+    traffic: RowTraffic
+    """Of one rank."""
+    is_counted: bool
+    """From a real log; else expected for a random one."""
+    exchanged_bytes: int
+    """Between all ranks, for the rows of one batch."""
+    step: StepTime
+    epoch_seconds: float
+    curve: list[CurvePoint]
+
+    @property
+    def fits(self) -> bool:
+        return all(room.is_enough for room in self.rooms)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "events": len(self.log),
+            "nodes": self.log.num_nodes,
+            "ranks": self.ranks,
+            "device": self.device.title,
+            "width": self.width,
+            "bytes_per_rank": dict(self.sizes.parts()) | {"total": self.sizes.total},
+            "rooms": [vars(room) | {"is_enough": room.is_enough} for room in self.rooms],
+            "fits": self.fits,
+            "remedies": self.remedies,
+            "largest_events": len(self.largest) if self.largest else 0,
+            "exchanged_bytes_per_batch": self.exchanged_bytes,
+            "exchange_is_counted": self.is_counted,
+            "step_seconds": self.step.seconds,
+            "step_parts": {name: value for name, value in vars(self.step).items() if name != "is_host"},
+            "bottleneck": self.step.bottleneck,
+            "epoch_seconds": self.epoch_seconds,
+            "curve": [vars(point) for point in self.curve],
+        }
+
+
+def make_plan(
+    config: Config, log: LogShape, num_ranks: int, device: Device, counted: RowTraffic | None = None
+) -> Plan:
+    """`counted`: the mean rank's traffic, where there is a log to count it from."""
+    traffic = counted or expected_traffic(config, log, num_ranks, with_neighbors=True)
+    sizes = rank_bytes(config, log, num_ranks, device, train_share=TRAIN_SHARE)
+    room = rooms(sizes, device, num_ranks)
+    step = training_step_time(config, log, num_ranks, device, traffic)
+    is_tight = not all(one.is_enough for one in room)
+    wire = WireSizes.of(config, log)
+    return Plan(
+        log=log,
+        ranks=num_ranks,
+        device=device,
+        width=wire.sum // config.memory.hops // _wire_bytes(config),
+        sizes=sizes,
+        rooms=room,
+        remedies=list(remedies(config, log, num_ranks, device)) if is_tight else [],
+        largest=largest_log(config, log, num_ranks, device),
+        traffic=traffic,
+        is_counted=counted is not None,
+        exchanged_bytes=round(
+            num_ranks * traffic.bytes_exchanged(wire, products=True) / max(1, traffic.batches)
+        ),
+        step=step,
+        epoch_seconds=step.seconds * TRAIN_SHARE * len(log) / config.training.batch_size,
+        curve=[_point(config, log, ranks, device) for ranks in CURVE],
+    )
+
+
+def _wire_bytes(config: Config) -> int:
+    return 4 if config.memory.exchange_dtype == "float32" else 2
+
+
+def _point(config: Config, log: LogShape, ranks: int, device: Device) -> CurvePoint:
+    # a slice of less than an event is none: more ranks than events get larger batches
+    size = max(config.training.batch_size, ranks)
+    config = replace(config, training=replace(config.training, batch_size=size))
+    traffic = expected_traffic(config, log, ranks, with_neighbors=True)
+    step = training_step_time(config, log, ranks, device, traffic)
+    return CurvePoint(
+        ranks,
+        size / step.seconds,
+        step.bottleneck,
+        rank_bytes(config, log, ranks, device).on("device", device),
+        fits(config, log, ranks, device),
+    )

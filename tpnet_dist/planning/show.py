@@ -1,0 +1,133 @@
+"""A plan as people read it: tables, sentences, and the scaling curve as a figure."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tpnet_dist.planning.plan_of import Plan
+from tpnet_dist.planning.rank_bytes import PLACES
+
+PARTS = {
+    "rows": "rows of its nodes",
+    "neighbors": "neighbour index of its nodes",
+    "clocks": "clocks of all nodes",
+    "features": "features, mapped from files",
+    "weights": "weights, gradients, Adam",
+    "activations": "activations",
+    "in_flight": "rows fetched ahead",
+    "base": "process and libraries",
+}
+LIMITS = {
+    "products": "matrix products",
+    "memory": "memory bandwidth",
+    "calls": "starting operations",
+    "host": "planning on the host",
+    "link": "the link between ranks",
+}
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    log = plan.log
+    console.print(
+        f"{len(log):,} events, {log.num_nodes:,} nodes, width {plan.width}, on {plan.ranks} rank(s) of: "
+        f"{plan.device.title}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    console.print(_bytes_table(plan))
+    for room in plan.rooms:
+        verdict = "fits" if room.is_enough else "does NOT fit"
+        what = "a device" if room.place == "device" else "a host with all its ranks"
+        console.print(
+            f"{what}: {size(room.needed)} of {size(room.there)}: {verdict}", highlight=False, soft_wrap=True
+        )
+    for line in _sentences(plan):
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(_curve_table(plan))
+
+
+def _bytes_table(plan: Plan) -> Table:
+    table = Table("per rank", "where", box=None, padding=(0, 2, 0, 0))
+    table.add_column("bytes", justify="right")
+    for name, value in plan.sizes.parts():
+        place = "host" if plan.device.is_host else PLACES.get(name, "device")
+        table.add_row(PARTS[name], place, size(value))
+    return table
+
+
+def _sentences(plan: Plan) -> list[str]:
+    lines = []
+    if plan.remedies:
+        lines.append(f"What would make it fit, each alone: {'; '.join(plan.remedies)}.")
+    elif not plan.fits:
+        lines.append(
+            "No single change makes it fit: combine more ranks with a smaller memory.width or fewer hops."
+        )
+    if plan.largest:
+        lines.append(f"Largest log of this kind that fits: {len(plan.largest):,} events.")
+    else:
+        lines.append("No log fits: the model alone takes more than there is.")
+    how = "counted from the log" if plan.is_counted else "expected for a random graph, nothing cached"
+    lines.append(f"Rows exchanged by all ranks: {size(plan.exchanged_bytes)} per batch ({how}).")
+    step = plan.step
+    parts = ", ".join(f"{LIMITS[name]} {1e3 * getattr(step, name):,.1f}" for name in LIMITS)
+    lines.append(f"Step: {1e3 * step.seconds:,.1f} ms, limited by {LIMITS[step.bottleneck]}; in ms: {parts}.")
+    lines.append(f"Epoch of 70 % of the events: {duration(plan.epoch_seconds)}, predicted, not measured.")
+    return lines
+
+
+def _curve_table(plan: Plan) -> Table:
+    table = Table("ranks", title="More ranks, batches of the same size", title_justify="left")
+    for heading in ("events/s", "× 1 rank", "limited by", "bytes on a device", "fits"):
+        table.add_column(heading, justify="right")
+    alone = plan.curve[0].events_per_second
+    for point in plan.curve:
+        table.add_row(
+            str(point.ranks),
+            f"{point.events_per_second:,.0f}",
+            f"{point.events_per_second / alone:.2f}",
+            LIMITS[point.bottleneck],
+            size(point.device_bytes),
+            "yes" if point.fits else "no",
+        )
+    return table
+
+
+def draw_curve(plan: Plan, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    ranks, rates = zip(*((point.ranks, point.events_per_second) for point in plan.curve), strict=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    left.plot(ranks, rates, marker="o", label="predicted")
+    left.plot(ranks, [rates[0] * number for number in ranks], "--", color="grey", label="linear growth")
+    left.set(title="Training speed", ylabel="events per second", xlabel="ranks")
+    held = [point.device_bytes / 1e9 for point in plan.curve]
+    right.plot(ranks, held, marker="s", label="needed by a rank")
+    right.axhline(plan.device.memory_bytes / 1e9, linestyle="--", color="grey", label="memory of a device")
+    right.set(title="Memory of a rank", ylabel="GB", xlabel="ranks")
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    figure.suptitle(f"{len(plan.log):,} events on {plan.device.title}")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def size(num_bytes: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if num_bytes < 1000 or unit == "GB":
+            return f"{num_bytes:,.0f} {unit}" if unit == "B" else f"{num_bytes:,.2f} {unit}"
+        num_bytes /= 1000
+    raise AssertionError
+
+
+def duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:,.1f} s"
+    return f"{seconds / 60:,.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

@@ -1,0 +1,110 @@
+"""How long a training step takes: counts of the work over what a device can do, and which limit is met first.
+
+On a GPU kernels, the host's planning, and rows on their way go on side by side, so the slowest decides. On a
+host without one they share a core, so they add up.
+"""
+
+from dataclasses import dataclass, fields
+
+from tpnet_dist.config import Config
+from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
+from tpnet_dist.planning.devices import Device
+from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.model_cost import Cost, scoring_cost, training_cost, weight_count
+from tpnet_dist.training.memory_sizes import FLOAT_BYTES, slots_of
+
+_PASSES_OF_ADAM = 12
+"""Over the weights: gradient, weight and two moments, read and written, and what lies between."""
+_PASSES_OVER_ROWS = 6
+"""Read at the owner, sent, received, put in order, read by the model, written back."""
+_COLLECTIVES_PER_BATCH = 2 + 2 / BATCHES_PER_PLAN + 3
+"""Rows, sums, counts and ids of a run of batches; three for a look-up of neighbours."""
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Seconds of one step on one rank."""
+
+    products: float
+    """Matrix products."""
+    memory: float
+    """All other operations of the model and the optimizer, and rows passing by."""
+    calls: float
+    """Starting operations, one after another."""
+    host: float
+    """Looking up neighbours, planning exchanges."""
+    link: float
+    """Rows and gradients between ranks."""
+    is_host: bool
+
+    @property
+    def seconds(self) -> float:
+        if self.is_host:
+            return self.products + self.memory + self.calls + self.host + self.link
+        return max(self.products + self.memory, self.calls, self.host, self.link)
+
+    @property
+    def bottleneck(self) -> str:
+        """The part that takes longest; for a GPU, which of those that go on side by side."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "is_host"}
+        if not self.is_host:
+            kernels = {name: parts.pop(name) for name in ("products", "memory")}
+            parts[max(kernels, key=lambda name: kernels[name])] = sum(kernels.values())
+        return max(parts, key=lambda name: parts[name])
+
+
+def training_step_time(
+    config: Config, log: LogShape, num_ranks: int, device: Device, traffic: RowTraffic
+) -> StepTime:
+    """`traffic`: of one rank, mean of its batches if there are several."""
+    events = -(-config.training.batch_size // num_ranks)
+    weight_bytes = weight_count(config, log) * FLOAT_BYTES
+    gradients = 2 * weight_bytes * (num_ranks - 1) / num_ranks
+    return _time(
+        config,
+        log,
+        num_ranks,
+        device,
+        training_cost(config, log, events),
+        more_bytes=_PASSES_OF_ADAM * weight_bytes,
+        sent=_row_bytes(config, log, traffic) + gradients,
+    )
+
+
+def scoring_step_time(
+    config: Config, log: LogShape, num_ranks: int, device: Device, traffic: RowTraffic
+) -> StepTime:
+    events = -(-config.evaluation.batch_size // num_ranks)
+    cost = scoring_cost(config, log, events)
+    return _time(config, log, num_ranks, device, cost, more_bytes=0.0, sent=_row_bytes(config, log, traffic))
+
+
+def _row_bytes(config: Config, log: LogShape, traffic: RowTraffic) -> float:
+    exchanged = traffic.bytes_exchanged(WireSizes.of(config, log), products=True)
+    return exchanged / max(1, traffic.batches)
+
+
+def _time(
+    config: Config,
+    log: LogShape,
+    num_ranks: int,
+    device: Device,
+    cost: Cost,
+    *,
+    more_bytes: float,
+    sent: float,
+) -> StepTime:
+    slots = slots_of(config, num_ranks)
+    rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * WireSizes.of(config, log).row
+    special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0
+    collectives = _COLLECTIVES_PER_BATCH * device.seconds_per_collective if num_ranks > 1 else 0.0
+    bfloat16 = config.training.precision == "bfloat16"
+    return StepTime(
+        products=cost.flops / device.rate(bfloat16=bfloat16),
+        memory=(cost.bytes + more_bytes + rows) / device.bytes_per_second() + special,
+        calls=cost.operations * device.seconds_per_operation,
+        host=slots * device.host_seconds_per_slot,
+        link=sent / device.link_bytes_per_second(num_ranks) + collectives if num_ranks > 1 else 0.0,
+        is_host=device.is_host,
+    )

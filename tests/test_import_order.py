@@ -63,6 +63,17 @@ ALLOWED = {
         "tpnet_dist.memory",
         "tpnet_dist.model",
     },
+    "tpnet_dist.planning": {
+        "tpnet_dist.errors",
+        "tpnet_dist.keyed_draws",
+        "tpnet_dist.config",
+        "tpnet_dist.whole_file",
+        "tpnet_dist.events",
+        "tpnet_dist.ranks",
+        "tpnet_dist.memory",
+        "tpnet_dist.model",
+        "tpnet_dist.training",
+    },
     "launch": set(),
     "data_prep": {"tpnet_dist.events", "tpnet_dist.errors", "tpnet_dist.flags", "tpnet_dist.read_ahead"},
 }

@@ -82,9 +82,9 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         moved = sum(tensor.nbytes for tensor in (*written, *read))
         self.operations += 1
         self.largest = max([self.largest, *(tensor.nbytes for tensor in written)])
-        packet = func._overloadpacket
-        if packet in flop_registry:
-            self.flops += flop_registry[packet](*args, **(kwargs or {}), out_val=out)
+        count_flops = flop_registry.get(_not_in_place(func))
+        if count_flops is not None:
+            self.flops += count_flops(*args, **(kwargs or {}), out_val=out)
             self.product_bytes += moved
         elif _is_one_of(func, _GATHERS):
             # of what is read from, only what is written
@@ -94,6 +94,12 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if _is_one_of(func, _SPECIAL):
                 self.special += sum(tensor.numel() for tensor in written)
         return out
+
+
+def _not_in_place(func: OpOverload) -> object:
+    """The operation as torch's register of costs knows it: `addmm` for `addmm_`."""
+    name = func._overloadpacket.__name__
+    return getattr(torch.ops.aten, name.removesuffix("_"), func._overloadpacket)
 
 
 def _is_one_of(func: OpOverload, names: tuple[str, ...]) -> bool:
@@ -161,7 +167,7 @@ def _learn(model: TPNet, query: LinkQuery) -> float:
     return float(sum(kept.values()))
 
 
-@torch.inference_mode()
+@torch.no_grad()  # in inference mode operations would be seen whole, not as the products they are made of
 def _score(model: TPNet, query: LinkQuery) -> float:
     model.eval()
     model(query)

@@ -1,0 +1,128 @@
+"""Does the planner foretell what the scalability study measured on this machine?
+
+    python -m tpnet_dist.plan --calibrate build/here.toml
+    python -m benchmarks.scalability --edges 1e5 1e6 1e7
+    python -m benchmarks.planner --device build/here.toml
+
+For each case of the study: memory of the largest rank and step times by the cost model, fed with this
+machine's calibrated figures; bytes exchanged by planning every batch of the log for every rank.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.results_line import print_results_line
+from benchmarks.scalability_rank import WARM_UP_STEPS
+from tpnet_dist.config import Config
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.planning.data_traffic import DataTraffic
+from tpnet_dist.planning.devices import Device, device_named
+from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, WireSizes, mean_traffic
+from tpnet_dist.planning.rank_bytes import rank_bytes
+from tpnet_dist.planning.step_time import scoring_step_time, training_step_time
+
+PHASES = ("propagation", "training")
+Line = dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class Settings:
+    """What to compare with what."""
+
+    device: str
+    """A file that `tpnet_dist.plan --calibrate` wrote on this machine."""
+    study: Path = Path("build/scalability")
+    most_edges: float = 1e7
+    """Larger logs are left out: planning all their batches takes long."""
+
+
+def compare(line: Line, folder: Path, device: Device) -> Line:
+    """One case: foretold and measured."""
+    config, log = Config(), EventLog(folder)
+    data, ranks, steps = (
+        DataTraffic(log, config),
+        line["ranks"],
+        line["circumstances"]["steps"] + WARM_UP_STEPS,
+    )
+    traffic = traffic_of(data, ranks, steps)
+    wire = WireSizes.of(config, data.shape)
+    foretold_bytes = {
+        phase: sum(one.bytes_exchanged(wire, products=True) for one in of_ranks)
+        for phase, of_ranks in traffic.items()
+    }
+    mean = mean_traffic(traffic["training"])
+    sizes = rank_bytes(config, data.shape, ranks, device, train_share=0.0)
+    cached = min(log.num_nodes - log.num_nodes // ranks, log.num_nodes) * wire.row_with_products
+    return {
+        "edges": line["edges"],
+        "ranks": ranks,
+        "memory": pair(sizes.total + cached, line["peak_bytes"]),
+        "training_ms": pair(
+            1e3 * training_step_time(config, data.shape, ranks, device, mean).seconds,
+            line["training"]["p50_ms"],
+        ),
+        "scoring_ms": pair(
+            1e3 * scoring_step_time(config, data.shape, ranks, device, mean).seconds,
+            line["scoring"]["p50_ms"],
+        ),
+        **{
+            f"{phase}_bytes": pair(foretold_bytes[phase], line["exchanged"][phase]["bytes_sent"])
+            for phase in PHASES
+        },
+    }
+
+
+def traffic_of(data: DataTraffic, num_ranks: int, steps: int) -> dict[str, list[RowTraffic]]:
+    """By phase and rank, as the study goes: record all but the last batches, learn from the next."""
+    first = len(data.plan) - 2 * steps
+    found: dict[str, list[RowTraffic]] = {phase: [] for phase in PHASES}
+    for rank in range(num_ranks):
+        counter = TrafficCounter(data.config, data.shape, rank, num_ranks, cache_rows=data.shape.num_nodes)
+        found["propagation"].append(counter.count(data.recorded(first)))
+        found["training"].append(counter.count(data.learned(rank, num_ranks, first, first + steps)))
+    return found
+
+
+def pair(foretold: float, measured: float) -> dict[str, float]:
+    ratio = foretold / measured if measured else float(foretold == measured)
+    return {"foretold": foretold, "measured": measured, "ratio": ratio}
+
+
+def print_table(figures: list[Line]) -> None:
+    table = Table("edges", "ranks", title="Foretold / measured")
+    names = ("memory", "training_ms", "scoring_ms", "propagation_bytes", "training_bytes")
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for line in figures:
+        cells = [_cell(name, line[name]) for name in names]
+        table.add_row(f"{line['edges']:.0e}", str(line["ranks"]), *cells)
+    Console(width=150).print(table)
+
+
+def _cell(name: str, both: dict[str, float]) -> str:
+    unit = 2**20 if name == "memory" else 1
+    return f"{both['foretold'] / unit:,.0f} / {both['measured'] / unit:,.0f} = {both['ratio']:.2f}"
+
+
+def main() -> None:
+    settings = tyro.cli(Settings, description=__doc__)
+    device = device_named(settings.device)
+    lines = [json.loads(text) for text in (settings.study / "figures.jsonl").read_text().splitlines()]
+    newest = {(line["edges"], line["ranks"]): line for line in lines if line["contestant"] == "ours"}
+    figures = [
+        compare(line, settings.study / "logs" / f"random-{line['edges']}", device)
+        for line in newest.values()
+        if line["edges"] <= settings.most_edges
+    ]
+    print_table(figures)
+    print_results_line("planner", {"device": vars(device), "figures": figures})
+
+
+if __name__ == "__main__":
+    main()

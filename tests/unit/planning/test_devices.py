@@ -1,0 +1,51 @@
+"""Figures of devices: known by name or read from a file, and one sentence for what is neither."""
+
+from pathlib import Path
+
+import pytest
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.planning.devices import device_named
+
+
+@pytest.mark.parametrize("name", ["rtx3090", "a100", "h100", "cpu"])
+def test_devices_come_with_the_package_and_say_where_figures_are_from(name: str) -> None:
+    device = device_named(name)
+    assert device.source and device.flops > 1e9 and device.memory_bytes > 1e9
+
+
+def test_a_3090_is_what_its_maker_says() -> None:
+    device = device_named("rtx3090")
+    assert device.memory_bytes == 24 * 2**30
+    assert (device.flops, device.bandwidth) == (35.58e12, 936.2e9)
+
+
+def test_ranks_of_several_hosts_share_their_network() -> None:
+    device = device_named("rtx3090")
+    assert device.link_bytes_per_second(4) == pytest.approx(0.7 * 31.5e9)
+    # of 8 ranks, a rank sends 4 of 7 parts to the other host, and four share 1.25 GB/s
+    assert device.link_bytes_per_second(8) == pytest.approx(0.7 * 1.25e9 / 4 * 7 / 4)
+
+
+REFUSED = {
+    'flops = 1e12\ncolour = "red"\n': "key 'colour' is unknown; remove it",
+    "flop = 1e12\n": "key 'flop' is unknown; did you mean flops?",
+    "flops = 1e12\n": "not all figures of a device are there (bandwidth, memory_bytes, title)",
+    "flops = \n": "Invalid value",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_file_that_describes_no_device_gets_one_sentence(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        device_named(str(path))
+    assert REFUSED[text] in str(error.value)
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"device 'rtx3080' is unknown; did you mean rtx3090\?"):
+        device_named("rtx3080")
+    with pytest.raises(InputError, match=r"choose one of rtx3090, a100, h100, cpu, or a file"):
+        device_named("abacus")

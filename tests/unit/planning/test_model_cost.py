@@ -1,0 +1,47 @@
+"""Counted work is the work there is."""
+
+from dataclasses import replace
+
+import pytest
+
+from tpnet_dist.config import Config
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.model_cost import few_events, scoring_cost, training_cost, weight_count
+from tpnet_dist.training.run_model import model_for
+
+CONFIG = Config()
+LOG = LogShape.random(100_000)
+
+
+def test_two_small_slices_tell_what_a_larger_one_costs() -> None:
+    """Counted at 4 and 12 events; here at 30."""
+    from tpnet_dist.planning.model_cost import _count, _learn
+
+    config = replace(CONFIG, memory=replace(CONFIG.memory, width=120))
+    counted = _count(config, replace(LOG, num_events=1, num_nodes=1), 30, _learn)
+    foretold = training_cost(CONFIG, LOG, 30)
+    for name, value in vars(counted).items():
+        assert getattr(foretold, name) == pytest.approx(value, rel=0.02), name
+
+
+def test_products_of_the_mixer_are_all_counted() -> None:
+    """Most of the work is to mix channels of the 4 × 20 tokens of an event's two links: two products a layer,
+    of which the very last is of their mean."""
+    tokens = 200 * 4 * 20
+    products = 2 * 172 * 688 * (3 * tokens + tokens / 20)
+    assert products < scoring_cost(CONFIG, LOG, 200).flops < 2 * products
+    assert 3 * products < training_cost(CONFIG, LOG, 200).flops < 6 * products
+
+
+def test_learning_costs_three_times_scoring_and_more() -> None:
+    """A product forward is two backward; and with dropout the last product is not of means."""
+    learned, scored = training_cost(CONFIG, LOG, 100), scoring_cost(CONFIG, LOG, 100)
+    assert 3 < learned.flops / scored.flops < 4
+    assert scored.saved_bytes == 0 < learned.saved_bytes
+
+
+def test_weights_are_the_models() -> None:
+    wide = replace(LOG, edge_width=172)
+    model = model_for(CONFIG, node_width=0, edge_width=172)
+    assert weight_count(CONFIG, wide) == sum(weight.numel() for weight in model.parameters())
+    assert few_events(CONFIG, wide, 3).edge_features_BSME is not None

@@ -1,0 +1,77 @@
+"""What fits and what would: bytes that add up, remedies that help, a largest log that is one."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.training_runs import SMALL_MODEL
+from tpnet_dist.config import Config
+from tpnet_dist.planning.devices import Device, device_named
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.rank_bytes import rank_bytes
+from tpnet_dist.planning.verdict import fits, largest_log, remedies, rooms
+
+CONFIG = Config(model=SMALL_MODEL)
+GPU = device_named("rtx3090")
+
+
+def small_gpu(rows_bytes: int, host_bytes: int = 10**12) -> Device:
+    """With room for so many bytes of rows beside all that is not rows."""
+    sizes = rank_bytes(CONFIG, LogShape.random(100_000), 1, GPU)
+    others = sizes.on("device", GPU) - sizes.rows
+    return replace(GPU, memory_bytes=others + rows_bytes, host_memory_bytes=host_bytes)
+
+
+def test_rows_and_neighbours_are_what_the_layout_says() -> None:
+    sizes = rank_bytes(Config(), LogShape.random(10**8), 4, GPU)
+    assert sizes.rows == -(-(2_000_000 + 1) // 4) * 4 * 190 * 4, "one row more: that of empty slots"
+    assert sizes.neighbors == 10 * 2 * 10**8 * 1.7 / 4
+    assert sizes.on("device", GPU) + sizes.on("host", GPU) == sizes.total
+    assert sizes.on("host", GPU) == sizes.neighbors + sizes.clocks
+
+
+def test_without_memory_there_are_no_rows() -> None:
+    config = replace(CONFIG, memory=replace(CONFIG.memory, enabled=False))
+    sizes = rank_bytes(config, LogShape.random(100_000), 2, GPU)
+    assert (sizes.rows, sizes.clocks, sizes.in_flight) == (0, 0, 0)
+    assert sizes.neighbors > 0
+
+
+def test_a_log_that_does_not_fit_is_told_what_helps_and_it_does() -> None:
+    log = LogShape.random(100_000)
+    rows = rank_bytes(CONFIG, log, 1, GPU).rows
+    device = small_gpu(rows_bytes=rows * 55 // 100)
+    assert not fits(CONFIG, log, 1, device)
+    [more_ranks, narrower, *_] = remedies(CONFIG, log, 1, device)
+    assert more_ranks == "2 ranks"
+    assert narrower == "--memory.width 60 instead of 120 (coarser projections)"
+    assert fits(CONFIG, log, 2, device)
+    assert fits(replace(CONFIG, memory=replace(CONFIG.memory, width=60)), log, 1, device)
+
+
+def test_the_host_may_be_what_is_full() -> None:
+    log = LogShape.random(100_000)
+    device = small_gpu(10**12, host_bytes=1_000_000)
+    on_device, on_host = rooms(rank_bytes(CONFIG, log, 1, device), device, 1)
+    assert on_device.is_enough and not on_host.is_enough
+    assert on_host.needed == 2 * 100_000 * 1.7 * 10 + 16 * 2001
+
+
+@pytest.mark.parametrize("num_ranks", [1, 4])
+def test_the_largest_log_fits_and_a_slightly_larger_one_does_not(num_ranks: int) -> None:
+    device = small_gpu(rows_bytes=10**8)
+    largest = largest_log(CONFIG, LogShape.random(100_000), num_ranks, device)
+    assert largest is not None
+    assert fits(CONFIG, largest, num_ranks, device)
+    assert not fits(CONFIG, largest.scaled(1.01), num_ranks, device)
+
+
+def test_where_the_model_alone_is_too_large_no_log_fits() -> None:
+    assert largest_log(CONFIG, LogShape.random(100_000), 1, small_gpu(-(10**8))) is None
+
+
+def test_on_cores_everything_is_in_one_memory_that_ranks_share() -> None:
+    cores = device_named("cpu")
+    sizes = rank_bytes(CONFIG, LogShape.random(100_000), 2, cores)
+    [room] = rooms(sizes, cores, 2)
+    assert (room.place, room.needed) == ("host", 2 * sizes.total)

@@ -38,15 +38,15 @@ def test_without_memory_there_are_no_rows() -> None:
 
 
 def test_a_log_that_does_not_fit_is_told_what_helps_and_it_does() -> None:
-    log = LogShape.random(100_000)
+    log = LogShape.random(10**7)
     rows = rank_bytes(CONFIG, log, 1, GPU).rows
     device = small_gpu(rows_bytes=rows * 55 // 100)
     assert not fits(CONFIG, log, 1, device)
     [more_ranks, narrower, *_] = remedies(CONFIG, log, 1, device)
     assert more_ranks == "2 ranks"
-    assert narrower == "--memory.width 60 instead of 120 (coarser projections)"
+    assert narrower == "--memory.width 80 instead of 160 (coarser projections)"
     assert fits(CONFIG, log, 2, device)
-    assert fits(replace(CONFIG, memory=replace(CONFIG.memory, width=60)), log, 1, device)
+    assert fits(replace(CONFIG, memory=replace(CONFIG.memory, width=80)), log, 1, device)
 
 
 def test_the_host_may_be_what_is_full() -> None:

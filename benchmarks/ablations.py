@@ -3,8 +3,8 @@
     python -m benchmarks.ablations                          # the built-in social log
     python -m benchmarks.ablations data/uci --preset uci --epochs 3
 
-Each variant is a run of its own by `torchrun -m tpnet_dist.train`, with the same seed and negatives. Runs are not
-kept; `python -m benchmarks.accuracy --studies main ablations` keeps them, with pictures, beside the paper's.
+Each variant is a run of its own by `torchrun -m tpnet_dist.train`, with the same seed and negatives, not kept;
+`python -m benchmarks.accuracy --studies main ablations` keeps them, draws them, and goes on with them.
 """
 
 import json

@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
+
+from benchmarks.measuring import KIB, StopWatch
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,12 @@ def run_python(*words: object) -> Measured:
     """`python WORDS…`, which must succeed."""
     command = [sys.executable, *map(str, words)]
     with tempfile.TemporaryFile("w+") as output:
-        started = time.perf_counter()
+        watch = StopWatch()
         process = subprocess.Popen(command, stdout=output)
         _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
+        seconds = watch.lap()
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
         output.seek(0)
-        return Measured(seconds, usage.ru_maxrss * 1024, output.read())
+        return Measured(seconds, usage.ru_maxrss * KIB, output.read())

@@ -3,8 +3,8 @@
     python -m benchmarks.ablations                          # the built-in social log
     python -m benchmarks.ablations data/uci --preset uci --epochs 3
 
-Each variant is a run of its own by `torchrun -m tpnet_dist.train`, with the same seed and negatives, not kept;
-`python -m benchmarks.accuracy --studies main ablations` keeps them, draws them, and goes on with them.
+Each variant is a run by `torchrun -m tpnet_dist.train`, with the same seed and negatives, and not
+kept; `python -m benchmarks.accuracy --studies main ablations` keeps them, draws them and goes on with them.
 """
 
 import json

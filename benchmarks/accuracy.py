@@ -6,8 +6,8 @@
     python -m benchmarks.accuracy --runs runs/uci-a runs/uci-b          # runs that exist already
 
 Each seed of each variant is a run of its own by `torchrun -m tpnet_dist.train` with the dataset's preset,
-kept in the folder of --out: the same command goes on where it was, and repeats no run that is finished. Figures
-are of the test part at the best epoch by validation: AP and AUC, means over batches as in the paper,
+kept in the folder of --out: the same command goes on where it was, and repeats no run that is finished.
+Figures are of the test part at the best epoch by validation: AP and AUC, means over batches as in the paper,
 transductive and inductive, against random, historical and inductive negatives. Tables go to accuracy.md,
 figures to accuracy.jsonl, pictures to accuracy, ablations and widths .png and .svg.
 """

@@ -3,8 +3,8 @@
     python -m benchmarks.neighbors --events 1e6 | python -m benchmarks.keep
     python -m benchmarks.exchange --data data/uci | python -m benchmarks.keep exchange_uci
 
-All that comes in is shown; the last line is kept, with the date, commit, versions and machine it tells of. NAME is
-by default the benchmark's. What was kept under the name before is replaced: Git has it.
+All that comes in is shown; the last line is kept, with the date, commit, versions and machine it tells of.
+NAME is by default the benchmark's. What was kept under the name before is replaced: Git has it.
 """
 
 import json
@@ -54,7 +54,7 @@ def keep(line: str, folder: Path, name: str = "") -> Path:
         raise InputError(f"the name is {name!r}, but must be of letters, digits and underscores; change it")
     path = folder / f"{name}.json"
     with whole_file(path) as file:
-        file.write(f"{json.dumps(content, indent=1)}\n".encode())
+        file.write(f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
     return path
 
 

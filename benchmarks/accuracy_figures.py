@@ -95,7 +95,7 @@ def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
     axes.invert_yaxis()
     axes.set(xlabel="test AP, random negatives", title=title_of(dataset))
     axes.margins(y=0.15)
-    axes.legend(fontsize="small")
+    _legend_below(axes)
 
 
 def _draw_widths(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
@@ -106,20 +106,19 @@ def _draw_widths(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
         marks = [(row.width, row.mean, row.std) for row in swept if row.width is not None]
         _marks(axes, marks, fmt=f"{MARKERS[setting]}-", color=color, label=f"{setting}{_seeds(swept)}")
         whole = found.get((dataset, WHOLE))
-        if whole is None or whole.width is None:
-            continue
-        by_rule = [(whole.width, whole.mean, whole.std)]
-        label = f"{setting}, width {whole.width} by the paper's rule"
-        _marks(axes, by_rule, fmt="*", markersize=11, color=color, label=label)
-        if whole.paper:
-            label = f"the paper, {setting}, its rule"
+        if whole and whole.width is not None:
+            by_rule = [(whole.width, whole.mean, whole.std)]
+            label = f"{setting}, {whole.width} by the paper's rule"
+            _marks(axes, by_rule, fmt="*", markersize=11, color=color, label=label)
+        if whole and whole.paper:
+            label = f"{setting}, the paper's, by its rule"
             axes.axhline(whole.paper.mean, color=color, linestyle="--", linewidth=1, label=label)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set(
         xlabel="width of the projections, floats", ylabel="test AP, random negatives", title=title_of(dataset)
     )
-    axes.legend(fontsize="small")
+    _legend_below(axes)
 
 
 def _draw_each(
@@ -134,7 +133,7 @@ def _draw_each(
         return []
     columns = min(2, len(names))
     lines = -(-len(names) // columns)
-    figure = _new_figure(7 * columns, 4 * lines)
+    figure = _new_figure(7 * columns, 4.6 * lines)
     all_axes = figure.subplots(lines, columns, squeeze=False).flatten()
     for axes, dataset in zip(all_axes, names, strict=False):
         draw(axes, dataset, [row for row in rows if row.dataset == dataset])
@@ -161,6 +160,11 @@ def _marks(
         axes.errorbar(values, places, xerr=errors, **({"capsize": 3} | style))
     axes.grid(visible=True, axis="y" if is_upright else "x", color="0.9")
     axes.set_axisbelow(True)
+
+
+def _legend_below(axes: "Axes") -> None:
+    """Where it hides no mark."""
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 
 def _seeds(rows: Sequence[Accuracy]) -> str:

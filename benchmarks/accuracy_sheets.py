@@ -1,6 +1,6 @@
 """Tables of accuracies, laid out once and shown twice: on a terminal and as Markdown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -19,7 +19,7 @@ class Sheet:
     title: str
     headings: tuple[str, ...]
     num_words: int
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
     def for_terminal(self) -> Table:
         table = Table(title=self.title, title_justify="left")

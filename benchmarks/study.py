@@ -12,6 +12,7 @@ from benchmarks.finished_runs import CONFIG_NAME, SeedResult, results_of
 from benchmarks.study_logs import StudyLog
 from benchmarks.variants import flags_of
 from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
 from tpnet_dist.run_log import METRICS_NAME, RESULTS_NAME
 from tpnet_dist.settings import parse_train
 from tpnet_dist.training.display import Display
@@ -114,7 +115,7 @@ class RunWatch:
 def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
     """To its end, with a look now and then how far it is."""
     run.output.parent.mkdir(parents=True, exist_ok=True)
-    with run.output.open("ab") as file:
+    with run.output.open("wb") as file:
         # in a session of its own: a Ctrl-C is ours, and it hears of it once
         process = subprocess.Popen(launch(run.words, ranks), stdout=file, stderr=file, start_new_session=True)
         try:
@@ -135,7 +136,10 @@ def refuse_others(runs: Sequence[StudyRun]) -> None:
 
     for run in runs:
         if (run.path / CONFIG_NAME).exists():
-            RunFolder.start(run.path, run.config())
+            try:
+                RunFolder.start(run.path, run.config())
+            except InputError as error:
+                raise InputError(str(error).replace("--run-dir", "--out")) from None
 
 
 def launch(words: Sequence[str], ranks: int) -> list[str]:

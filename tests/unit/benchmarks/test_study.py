@@ -88,5 +88,5 @@ def test_a_folder_that_holds_a_run_with_other_settings_is_refused_before_trainin
     run = runs_of(settings)[0]
     run.path.mkdir(parents=True)
     (run.path / "config.toml").write_text("[memory]\nwidth = 9\n")
-    with pytest.raises(InputError, match=r"holds a run with .*; repeat its settings"):
+    with pytest.raises(InputError, match=r"holds a run with .*; repeat its settings .* choose another --out"):
         refuse_others([run])

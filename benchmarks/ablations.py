@@ -3,13 +3,13 @@
     python -m benchmarks.ablations                          # the built-in social log
     python -m benchmarks.ablations data/uci --preset uci --epochs 3
 
-Each variant is a run of its own by `python -m tpnet_dist.train`, with the same seed and negatives.
+Each variant is a run by `torchrun -m tpnet_dist.train`, with the same seed and negatives, and not
+kept; `python -m benchmarks.accuracy --studies main ablations` keeps them, draws them and goes on with them.
 """
 
 import json
 import math
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,17 +21,8 @@ from rich.table import Table
 from tyro.conf import Positional, arg
 
 from benchmarks.results_line import print_results_line
-
-VARIANTS = {
-    "TPNet": [],
-    "without node representations": ["--memory.enabled", "False"],
-    "without time": ["--memory.decay", "0"],
-    "without scaling": ["--model.scale", "False"],
-    "walk counts": ["--memory.walk", "count"],
-    "transition probabilities": ["--memory.walk", "transition"],
-    "1 hop": ["--memory.hops", "1"],
-    "2 hops": ["--memory.hops", "2"],
-}
+from benchmarks.study import launch
+from benchmarks.variants import VARIANTS
 
 
 @dataclass(kw_only=True)
@@ -56,14 +47,11 @@ class Settings:
 
 def run_variant(name: str, settings: Settings, folder: Path) -> dict[str, Any] | None:
     """Its results; None where training came to nothing, as it may without scaling."""
-    command = [sys.executable]
-    if settings.ranks > 1:
-        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={settings.ranks}"]
-    command += ["-m", "tpnet_dist.train", *([settings.data] if settings.data else [])]
-    command += ["--preset", settings.preset] if settings.preset else []
-    command += ["--training.epochs", str(settings.epochs), "--run-dir", str(folder)]
-    command += ["--training.seeds", *map(str, settings.seeds), *VARIANTS[name]]
-    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+    words = [settings.data] if settings.data else []
+    words += ["--preset", settings.preset] if settings.preset else []
+    words += ["--training.epochs", str(settings.epochs), "--run-dir", str(folder)]
+    words += ["--training.seeds", *map(str, settings.seeds), *VARIANTS[name]]
+    if subprocess.run(launch(words, settings.ranks), stdout=subprocess.DEVNULL).returncode:
         return None
     results: dict[str, Any] = json.loads((folder / "results.json").read_text())
     return results

@@ -5,10 +5,9 @@ steps at a time, so that they can take turns, and do nothing in between: each tu
 own, whose planning falls within the turn.
 """
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.measuring import StopWatch
 from tests.reference.literal_training import (
     LiteralEvents,
     LiteralNeighbors,
@@ -55,19 +55,6 @@ class Contestant(ABC):
     def score(self, steps: int) -> list[float]: ...
 
 
-@dataclass
-class StopWatch:
-    """Seconds between one lap and the next."""
-
-    laps: list[float] = field(default_factory=list)
-    _last: float = field(default_factory=time.perf_counter)
-
-    def lap(self) -> None:
-        now = time.perf_counter()
-        self.laps.append(now - self._last)
-        self._last = now
-
-
 @dataclass(frozen=True)
 class StepTimes:
     """One rank's, step by step."""
@@ -100,19 +87,19 @@ class Trainer(Contestant):
 
     def learn_and_look(self, steps: int) -> StepTimes:
         """Steps, and what they wait for."""
-        watch, waits, all_reduces = StopWatch(), [], []
+        watch, waits, all_reduces = StopWatch(), StopWatch(), []
         rows = rows_ahead(self._memory, islice(self.to_learn, steps), prefetch=self._prefetch)
         for _ in range(steps):
-            waiting = time.perf_counter()
+            waits.start()
             batch = next(rows)
-            waits.append(time.perf_counter() - waiting)
+            waits.lap()
             num_events = self.config.training.batch_size
             self.parts.step([batch], num_batches=1, num_events=num_events, epoch=0)
             all_reduces.append(self.parts.step.engine.exposed_seconds())
             watch.lap()
         # let the pipeline's thread end
         assert next(rows, None) is None
-        return StepTimes(watch.laps, waits, all_reduces)
+        return StepTimes(watch.laps, waits.laps, all_reduces)
 
     def begin_to_score(self) -> None:
         self._memory.reset(0)

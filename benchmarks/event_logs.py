@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measured_process import Measured, run_python
+from benchmarks.measuring import GIB
 from benchmarks.results_line import print_results_line
 from tpnet_dist.flags import Count
 
 _READ_ALL = (
     "from tpnet_dist.events import EventLog; print(sum(len(e) for e in EventLog({folder!r}).stream()))"
 )
-_GIB = 1 << 30
 
 
 @dataclass(kw_only=True)
@@ -68,7 +68,7 @@ def run_stages(settings: Settings, folder: Path) -> list[Stage]:
 
 def _stage(name: str, events: int, measured: Measured) -> Stage:
     rate = events / measured.seconds
-    return Stage(name, events, round(measured.seconds, 2), round(rate), round(measured.peak_bytes / _GIB, 3))
+    return Stage(name, events, round(measured.seconds, 2), round(rate), round(measured.peak_bytes / GIB, 3))
 
 
 def print_table(stages: list[Stage]) -> None:

@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from benchmarks.measuring import KIB, StopWatch
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,12 @@ def run_python(*words: object, environment: Mapping[str, str] | None = None) -> 
     """`python WORDS…`, which must succeed; `environment`: variables added to ours."""
     command = [sys.executable, *map(str, words)]
     with tempfile.TemporaryFile("w+") as output:
-        started = time.perf_counter()
+        watch = StopWatch()
         process = subprocess.Popen(command, stdout=output, env={**os.environ, **(environment or {})})
         _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
+        seconds = watch.lap()
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
         output.seek(0)
-        return Measured(seconds, usage.ru_maxrss * 1024, output.read())
+        return Measured(seconds, usage.ru_maxrss * KIB, output.read())

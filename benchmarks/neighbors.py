@@ -8,10 +8,10 @@ process on one of two cores, two threads took up to 136 ms for a batch that one 
 Letters: B queries, each of another node before another event.
 """
 
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measuring import Quantiles, repeated_seconds, seconds_of
 from benchmarks.results_line import print_results_line
 from tpnet_dist.flags import Count
 from tpnet_dist.keyed_draws import SampleKey
@@ -80,10 +81,7 @@ def measure_build(
     chunks: Callable[[], Iterator[EventChunk]], nodes: int, events: int
 ) -> tuple[NeighborIndex, dict[str, Any]]:
     """Once for the clock, once for the memory, since tracing costs time."""
-    start = time.perf_counter()
-    index = build_neighbor_index(chunks, 0, nodes)
-    seconds = time.perf_counter() - start
-    del index
+    seconds = seconds_of(lambda: build_neighbor_index(chunks, 0, nodes))
     tracemalloc.start()
     index = build_neighbor_index(chunks, 0, nodes)
     _, peak = tracemalloc.get_traced_memory()
@@ -101,24 +99,23 @@ def measure_lookups(index: NeighborIndex, kind: str, label: str) -> dict[str, An
     generator = torch.Generator().manual_seed(1)
     size, key = QUERIES[label], SampleKey(seed=0, epoch=0)
     number_B = torch.arange(size)
-    seconds = []
-    for repeat in range(WARM_UP + REPEATS):
-        node_B = torch.randint(index.stop_node, (size,), generator=generator)
-        before_B = torch.randint(index.end_event, (size,), generator=generator)
-        start = time.perf_counter()
-        if kind == "recent":
-            index.recent(node_B, before_B, count=COUNT)
-        else:
-            index.uniform(node_B, before_B, number_B, count=COUNT, key=key)
-        if repeat >= WARM_UP:
-            seconds.append(time.perf_counter() - start)
-    half, most = np.quantile(seconds, [0.5, 0.9])
+
+    def lookups() -> Iterator[Callable[[], object]]:
+        for _ in range(WARM_UP + REPEATS):
+            node_B = torch.randint(index.stop_node, (size,), generator=generator)
+            before_B = torch.randint(index.end_event, (size,), generator=generator)
+            if kind == "recent":
+                yield partial(index.recent, node_B, before_B, count=COUNT)
+            else:
+                yield partial(index.uniform, node_B, before_B, number_B, count=COUNT, key=key)
+
+    taken = Quantiles.of(repeated_seconds(lookups(), warm_up=WARM_UP))
     return {
         "kind": kind,
         "batch": label,
-        "p50_ms": 1e3 * half,
-        "p90_ms": 1e3 * most,
-        "nodes_per_second": size / half,
+        "p50_ms": 1e3 * taken.p50,
+        "p90_ms": 1e3 * taken.p90,
+        "nodes_per_second": size / taken.p50,
     }
 
 

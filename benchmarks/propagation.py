@@ -11,11 +11,10 @@ published update, which decays the whole table for every batch.
 
 import json
 import math
-import resource
 import statistics
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -24,6 +23,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measured_process import run_python
+from benchmarks.measuring import (
+    GIB,
+    Quantiles,
+    StopWatch,
+    peak_bytes,
+    repeat_for,
+    seconds_of,
+    take_turns,
+)
 from benchmarks.results_line import print_results_line
 from tests.reference.literal import LiteralMemory
 from tpnet_dist.flags import Count
@@ -37,7 +45,6 @@ HOPS = 3
 DECAY = 1e-6
 WARM_UP_RUNS = 4
 LITERAL_BATCHES = 3
-_GIB = 1 << 30
 
 Stages = tuple[float, float, float]
 """Seconds of plan, fetch and record."""
@@ -91,12 +98,12 @@ def measure_size(edges: int, batch_sizes: tuple[int, ...], seconds: float) -> It
             record_run(memory, batches)
         measured[batch_size] = [stage for _ in repeat_for(seconds) for stage in record_run(memory, batches)]
     # before the literal form takes its own table
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    resident = peak_bytes()
     literal = LiteralMemory(nodes, width, HOPS, DECAY, "decay", memory.table.rows_NLD[:, 0].clone())
     for batch_size, stages in measured.items():
         ours, theirs = compare(memory, literal, nodes, batch_size)
-        totals = sorted(sum(stage) for stage in stages)
-        mean = sum(totals) / len(totals)
+        totals = [sum(stage) for stage in stages]
+        mean, taken = statistics.fmean(totals), Quantiles.of(totals)
         plan, fetch, recording = (statistics.mean(stage[i] for stage in stages) * 1e6 for i in range(3))
         yield Figures(
             edges=edges,
@@ -107,13 +114,13 @@ def measure_size(edges: int, batch_sizes: tuple[int, ...], seconds: float) -> It
             plan_us=plan,
             fetch_us=fetch,
             record_us=recording,
-            batch_p50_us=totals[len(totals) // 2] * 1e6,
-            batch_p90_us=totals[len(totals) * 9 // 10] * 1e6,
+            batch_p50_us=taken.p50 * 1e6,
+            batch_p90_us=taken.p90 * 1e6,
             ns_per_event_and_float=mean / batch_size / ((HOPS + 1) * width) * 1e9,
             literal_batch_us=theirs * 1e6,
             times_faster_than_literal=theirs / ours,
-            resident_gib=resident / _GIB,
-            rows_gib=nodes * (HOPS + 1) * width * 4 / _GIB,
+            resident_gib=resident / GIB,
+            rows_gib=nodes * (HOPS + 1) * width * 4 / GIB,
         )
 
 
@@ -127,43 +134,38 @@ def random_batches(nodes: int, batch_size: int) -> Iterator[BatchEvents]:
         first += batch_size
 
 
-def repeat_for(seconds: float) -> Iterator[int]:
-    started, number = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
-        yield number
-        number += 1
-
-
 def record_run(memory: Memory, batches: Iterator[BatchEvents]) -> list[Stages]:
     """As the pipeline does: plan a run of batches, then fetch and record one after another."""
     run = [next(batches) for _ in range(BATCHES_PER_PLAN)]
-    started = time.perf_counter()
+    watch, stages = StopWatch(), []
     plans = memory.plan_run(run)
-    planning = (time.perf_counter() - started) / len(run)
-    stages = []
+    planning = watch.lap() / len(run)
     for plan in plans:
-        times = [time.perf_counter()]
+        watch.start()
         fetched = memory.fetch(plan, products=False)
-        times.append(time.perf_counter())
+        fetching = watch.lap()
         memory.record(plan, fetched)
-        times.append(time.perf_counter())
-        stages.append((planning, times[1] - times[0], times[2] - times[1]))
+        stages.append((planning, fetching, watch.lap()))
     return stages
 
 
 def compare(memory: Memory, literal: LiteralMemory, nodes: int, batch_size: int) -> tuple[float, float]:
     """Median seconds per batch of both, alternating."""
-    our_seconds, their_seconds = [], []
     memory.reset(0)
     literal.time = None  # its clock starts with the batches
     ours, theirs = random_batches(nodes, batch_size), random_batches(nodes, batch_size)
-    for _ in range(LITERAL_BATCHES):
-        our_seconds += [sum(stage) for stage in record_run(memory, ours)]
+
+    def record_literally() -> list[float]:
         events = next(theirs)
-        started = time.perf_counter()
-        literal.record(events.src_B, events.dst_B, events.time_B)
-        their_seconds.append(time.perf_counter() - started)
-    return statistics.median(our_seconds), statistics.median(their_seconds)
+        return [seconds_of(lambda: literal.record(events.src_B, events.dst_B, events.time_B))]
+
+    def record_ours() -> list[float]:
+        return [sum(stage) for stage in record_run(memory, ours)]
+
+    acts = {"ours": record_ours, "literal": record_literally}
+    taken = take_turns(acts, turns=LITERAL_BATCHES, warm_up=0)
+    ours_taken, literals_taken = ([*chain.from_iterable(turns)] for turns in taken.values())
+    return statistics.median(ours_taken), statistics.median(literals_taken)
 
 
 def print_table(figures: list[dict[str, Any]]) -> None:

@@ -20,6 +20,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measuring import MIB, forget_peak, peak_bytes, resident_bytes
 from benchmarks.results_line import print_results_line
 from data_prep.synth import make_log
 from tests.rank_pool import RankPool
@@ -65,10 +66,10 @@ class RankMemory:
 def measure_rank(world: World, small: str, folder: str, recorded_batches: int) -> RankMemory:
     # code, buffers of libraries and of reading: the same on every rank, however many there are
     build_and_record(world, small, recorded_batches)
-    _forget_peak()
-    before = _resident("VmRSS")
+    forget_peak()
+    before = resident_bytes()
     rows, neighbors = build_and_record(world, folder, recorded_batches)
-    return RankMemory(rows, neighbors, _resident("VmHWM") - before)
+    return RankMemory(rows, neighbors, peak_bytes() - before)
 
 
 def build_and_record(world: World, folder: str, recorded_batches: int) -> tuple[int, int]:
@@ -82,16 +83,6 @@ def build_and_record(world: World, folder: str, recorded_batches: int) -> tuple[
     plan = plan_of(everything, config, config.training.batch_size)
     replay(memory, log, everything, plan, recorded_batches)
     return memory.table.rows_NLD.nbytes, index.bytes()
-
-
-def _forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
-
-
-def _resident(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    [kib] = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
-    return 1024 * int(kib)
 
 
 def summarise(number: int, ranks: list[RankMemory], alone: RankMemory) -> dict[str, Any]:
@@ -110,7 +101,7 @@ def show(results: list[dict[str, Any]], events: int) -> None:
     for heading in ("rows", "neighbours", "ideal ÷ both", "peak", "ideal ÷ peak"):
         table.add_column(heading, justify="right")
     for row in results:
-        rows, neighbors, peak = (f"{row[name] / 2**20:,.0f}" for name in ("rows", "neighbors", "peak"))
+        rows, neighbors, peak = (f"{row[name] / MIB:,.0f}" for name in ("rows", "neighbors", "peak"))
         tables_share, peak_share = (f"{row[f'{name}_of_ideal']:.3f}" for name in ("tables", "peak"))
         table.add_row(str(row["ranks"]), rows, neighbors, tables_share, peak, peak_share)
     Console(width=100).print(table)

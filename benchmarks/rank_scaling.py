@@ -7,7 +7,7 @@ as its own backward pass does not hide it.
 
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contestants import StepTimes, Trainer
+from benchmarks.measuring import Quantiles, take_turns
 from tests.rank_pool import RankPool
 from tpnet_dist.config import Config
 from tpnet_dist.ranks.host_memory import keep_large_buffers
@@ -58,18 +59,22 @@ def measure_ranks(config: Config, ranks: tuple[int, ...], *, steps: int, turns: 
     """One turn more comes first and is not counted."""
     prefetches = dict.fromkeys([config.memory.prefetch, 0])
     launches = [Launch(number, prefetch) for prefetch in prefetches for number in dict.fromkeys(ranks)]
-    times: dict[Launch, list[StepTimes]] = {launch: [] for launch in launches}
     with ExitStack() as stack:
         pools = {launch: stack.enter_context(closing(RankPool(launch.ranks))) for launch in launches}
-        for turn in range(1 + turns):
-            for launch, pool in pools.items():
-                memory = replace(config.memory, prefetch=launch.prefetch)
-                asked = replace(config, memory=memory)
-                of_ranks = pool.run(learn_on_rank, asked, steps, seconds=SECONDS_PER_TASK)
-                times[launch] += of_ranks if turn else []
+        acts = {launch: partial(_turn, pool, launch, config, steps) for launch, pool in pools.items()}
+        taken = take_turns(acts, turns=turns)
+    times = {
+        launch: [one for of_ranks in turns_taken for one in of_ranks] for launch, turns_taken in taken.items()
+    }
     size = config.training.batch_size
     rates = {launch: _rate(times[launch], size, launch.ranks) for launch in launches}
     return [_figures(launch, times[launch], rates, ranks[0]) for launch in launches]
+
+
+def _turn(pool: RankPool, launch: Launch, config: Config, steps: int) -> list[StepTimes]:
+    asked = replace(config, memory=replace(config.memory, prefetch=launch.prefetch))
+    times: list[StepTimes] = pool.run(learn_on_rank, asked, steps, seconds=SECONDS_PER_TASK)
+    return times
 
 
 def learn_on_rank(world: World, config: Config, steps: int) -> StepTimes:
@@ -94,13 +99,12 @@ def _figures(
     launch: Launch, times: list[StepTimes], rates: dict[Launch, float], first_ranks: int
 ) -> RankFigures:
     seconds = np.concatenate([one.seconds for one in times])
-    half, most = np.quantile(seconds, [0.5, 0.9]).tolist()
-    total = float(seconds.sum())
+    taken, total = Quantiles.of(seconds), float(seconds.sum())
     return RankFigures(
         ranks=launch.ranks,
         prefetch=launch.prefetch,
-        step_p50_ms=1e3 * half,
-        step_p90_ms=1e3 * most,
+        step_p50_ms=1e3 * taken.p50,
+        step_p90_ms=1e3 * taken.p90,
         events_per_second=rates[launch],
         times_first=rates[launch] / rates[Launch(first_ranks, launch.prefetch)],
         wait_share=sum(sum(one.waits) for one in times) / total,

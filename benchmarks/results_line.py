@@ -1,10 +1,11 @@
-"""The line for machines that ends every benchmark: results, versions, commit and machine."""
+"""The line for machines that ends every benchmark: results, date, versions, commit and machine."""
 
 import json
 import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,17 @@ def print_results_line(benchmark: str, results: Mapping[str, Any]) -> None:
 
 def _circumstances() -> dict[str, Any]:
     return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit_of_code(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in _PACKAGES},
-        "machine": {"cpu": _cpu_name(), "cores": os.cpu_count(), "memory_bytes": _memory_bytes()},
+        "machine": {
+            "cpu": _cpu_name(),
+            "cores": os.cpu_count(),
+            "memory_bytes": _memory_bytes(),
+            "gpus": _gpu_names(),
+            "system": platform.platform(),
+        },
     }
 
 
@@ -37,6 +45,13 @@ def _cpu_name() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _gpu_names() -> list[str]:
+    # most benchmarks have imported it anyway
+    import torch
+
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
 def _memory_bytes() -> int:

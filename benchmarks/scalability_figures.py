@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.typing import ColorType
 
-GIB = 2**30
+from benchmarks.measuring import GIB
+
 Line = dict[str, Any]
 RIVALS = {"dense": "dense decay (published update)", "stored": "stored walk matrices (as PINT)"}
 _MARKERS = "os^Dv"

@@ -24,7 +24,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from benchmarks.contestants import StopWatch
+from benchmarks.measuring import StopWatch, peak_bytes
 from tpnet_dist.config import Config, DataConfig
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
@@ -175,12 +175,6 @@ class Case:
         )
         some = itertools.islice(requests, self.steps)
         return rows_ahead(parts.memory, some, prefetch=self.config.memory.prefetch)
-
-
-def peak_bytes() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    [kib] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-    return 1024 * int(kib)
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ prints how far it came, as one JSON line.
 """
 
 import json
-import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
+from benchmarks.measuring import peak_bytes
 from benchmarks.stored_walks import StoredWalks
 from tests.reference.literal import LiteralMemory
 from tpnet_dist.config import Config
@@ -98,14 +98,10 @@ def _record_until(
         if time.perf_counter() - started > most_seconds:
             outcome = "out of time"
             break
-        if _peak_bytes() > most_bytes:
+        if peak_bytes() > most_bytes:
             outcome = "out of memory"
             break
-    return Reached(outcome, num_events, time.perf_counter() - started, _peak_bytes())
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Reached(outcome, num_events, time.perf_counter() - started, peak_bytes())
 
 
 def main() -> None:

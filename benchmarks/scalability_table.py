@@ -7,12 +7,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measuring import GIB, Quantiles
 from tpnet_dist.config import Config
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.training.memory_sizes import memory_width
 
 PHASES = ("neighbours", "rows", "propagation", "training", "scoring")
-GIB = 2**30
 Line = dict[str, Any]
 
 HEADINGS = (
@@ -62,9 +62,9 @@ def summarise(log: EventLog, ranks: list[dict[str, Any]]) -> Line:
 
 def _steps(seconds_of_ranks: list[list[float]], batch_size: int) -> dict[str, float]:
     seconds = np.max(seconds_of_ranks, axis=0)
-    half, most = np.quantile(seconds, [0.5, 0.9]).tolist()
+    quantiles = Quantiles.of(seconds)
     rate = batch_size * len(seconds) / float(seconds.sum())
-    return {"p50_ms": 1e3 * half, "p90_ms": 1e3 * most, "events_per_second": rate}
+    return {"p50_ms": 1e3 * quantiles.p50, "p90_ms": 1e3 * quantiles.p90, "events_per_second": rate}
 
 
 def _exchanged(ranks: list[dict[str, Any]], phase: str, batch_size: int) -> dict[str, float]:

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measuring import MIB, Quantiles, take_turns
 from benchmarks.rank_scaling import as_results, measure_ranks, print_ranks
 from benchmarks.results_line import print_results_line
 from benchmarks.train_step_ranks import (
@@ -45,7 +47,6 @@ from tpnet_dist.training.run_data import split_of
 
 UCI_EVENTS, UCI_NODES, UCI_DECAY = 59_835, 1_899, 1e-7
 SECONDS_PER_TASK = 3600.0
-_MIB = 1 << 20
 
 Phase = Literal["training", "scoring"]
 
@@ -129,13 +130,13 @@ class Contest:
             for launch in self.pools:
                 self._run(launch, begin_to_score_on_rank)
         act = learn_on_rank if phase == "training" else score_on_rank
-        seconds: dict[Launch, list[float]] = {launch: [] for launch in self.pools}
-        for turn in range(1 + self.settings.turns):
-            for launch in self.pools:
-                of_ranks = self._run(launch, act, self.settings.steps)
-                if turn:
-                    # a step is over when the last rank is
-                    seconds[launch] += np.max(of_ranks, axis=0).tolist()
+        acts = {launch: partial(self._run, launch, act, self.settings.steps) for launch in self.pools}
+        taken = take_turns(acts, turns=self.settings.turns)
+        # a step is over when the last rank is
+        seconds = {
+            launch: np.concatenate([np.max(of_ranks, axis=0) for of_ranks in turns]).tolist()
+            for launch, turns in taken.items()
+        }
         return [self._figures(launch, phase, seconds) for launch in self.pools]
 
     def _run(self, launch: Launch, act: Callable[..., Any], *args: object) -> list[Any]:
@@ -143,15 +144,15 @@ class Contest:
 
     def _figures(self, launch: Launch, phase: Phase, seconds: dict[Launch, list[float]]) -> Figures:
         mine = seconds[launch]
-        half, most = np.quantile(mine, [0.5, 0.9]).tolist()
+        taken = Quantiles.of(mine)
         return Figures(
             launch=str(launch),
             phase=phase,
-            step_p50_ms=1e3 * half,
-            step_p90_ms=1e3 * most,
+            step_p50_ms=1e3 * taken.p50,
+            step_p90_ms=1e3 * taken.p90,
             events_per_second=self.config.training.batch_size * len(mine) / sum(mine),
             times_literal=sum(seconds[self.literal]) / sum(mine),
-            peak_mib_per_rank=max(self.pools[launch].run(peak_bytes_of_rank)) / _MIB,
+            peak_mib_per_rank=max(self.pools[launch].run(peak_bytes_of_rank)) / MIB,
         )
 
 
@@ -165,7 +166,7 @@ def measure_ranking(settings: Settings, config: Config) -> dict[str, float]:
         "competitors": settings.ranking,
         "links": ranking.links,
         "links_per_second": ranking.links / ranking.seconds,
-        "extra_mib": ranking.extra_bytes / _MIB,
+        "extra_mib": ranking.extra_bytes / MIB,
     }
 
 

@@ -1,15 +1,13 @@
 """What `train_step` has its processes do; a process keeps what it has built from one task to the next."""
 
-import os
-import resource
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import torch
 
 from benchmarks.contestants import Contestant, Published, Trainer
+from benchmarks.measuring import peak_bytes, resident_bytes
 from tpnet_dist.config import Config
 from tpnet_dist.events.batch_plan import plan_by_events
 from tpnet_dist.events.view import EventView
@@ -65,7 +63,7 @@ def score_on_rank(world: World, launch: Launch, config: Config, steps: int) -> l
 
 
 def peak_bytes_of_rank(world: World) -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return peak_bytes()
 
 
 def rank_links_on_rank(
@@ -85,7 +83,7 @@ def rank_links_on_rank(
     replay(trainer.parts.memory, log, before, plan_by_events(len(before), size))
     universe = Universe(EventView(log, 0, len(log)))
     scorer = Scorer(config, trainer.data, trainer.parts)
-    resident = _resident_bytes()
+    resident = resident_bytes()
     scorer.score(
         ranked,
         plan_by_events(len(ranked), size),
@@ -93,9 +91,5 @@ def rank_links_on_rank(
         memory_time=trainer.data.time_before(before),
         links_per_event=1 + competitors,
     )
-    extra = peak_bytes_of_rank(world) - resident
+    extra = peak_bytes() - resident
     return Ranking(scorer.speed.links, scorer.speed.seconds, extra)
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

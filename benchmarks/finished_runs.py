@@ -1,0 +1,122 @@
+"""What finished runs came to, read from their folders: one result for each seed."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.study_logs import dataset_of, dataset_order, differences, width_there
+from benchmarks.variants import VARIANTS, variant_of, width_of
+from tpnet_dist.config import Config
+from tpnet_dist.config_file import preset_names, read_config, read_preset
+from tpnet_dist.config_keys import config_from
+from tpnet_dist.errors import InputError
+from tpnet_dist.run_log import RESULTS_NAME
+
+CONFIG_NAME = "config.toml"
+
+TestFigures = dict[str, dict[str, dict[str, float]]]
+"""Setting → negatives → metric."""
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One seed of one run."""
+
+    dataset: str
+    """As the preset is called, or the data folder."""
+    variant: str
+    seed: int
+    test: TestFigures
+    width: int | None
+    """Of the memory; None where it is not known any more."""
+    best_epoch: int
+    epochs_run: int
+    ranks: int
+    batching: str
+    protocol: str
+    differences: str
+    """Of the log from the paper's."""
+    run: Path
+
+
+def results_of(run: Path, *, dataset: str | None = None, base: Config | None = None) -> list[SeedResult]:
+    """`base`: against which the run is named; by default the preset of its dataset."""
+    results, config = _read(run)
+    folder = Path(config.data.folder)
+    dataset = dataset or dataset_of(folder)
+    variant = variant_of(config, base or _preset_config(dataset))
+    by_seed = results.get("seeds") or {config.training.all_seeds()[0]: results}
+    return [
+        SeedResult(
+            dataset=dataset,
+            variant=variant,
+            seed=int(seed),
+            test=figures["test"],
+            width=config.memory.width or width_there(folder),
+            best_epoch=figures["best_epoch"],
+            epochs_run=figures["epochs_run"],
+            ranks=results["ranks"],
+            batching=results["batching"],
+            protocol=results["protocol"],
+            differences=differences(dataset, folder),
+            run=run,
+        )
+        for seed, figures in by_seed.items()
+    ]
+
+
+def read_runs(places: tuple[Path, ...]) -> list[SeedResult]:
+    """Of runs, and of all finished runs within folders."""
+    results = [result for place in places for run in _runs_at(place) for result in results_of(run)]
+    refuse_repeated(results)
+    return in_order(results)
+
+
+def in_order(results: list[SeedResult]) -> list[SeedResult]:
+    """By the paper's datasets, variants and seeds."""
+    return sorted(
+        results, key=lambda one: (dataset_order(one.dataset), _variant_order(one.variant), one.seed)
+    )
+
+
+def refuse_repeated(results: list[SeedResult]) -> None:
+    """One seed counted twice makes no mean of two."""
+    seen: dict[tuple[str, str, int], Path] = {}
+    for one in results:
+        other = seen.setdefault((one.dataset, one.variant, one.seed), one.run)
+        if other != one.run:
+            raise InputError(
+                f"{one.run}: {one.dataset}, {one.variant}, seed {one.seed}, as is {other}; give one of them"
+            )
+
+
+def _variant_order(variant: str) -> tuple[int, int, str]:
+    names = list(VARIANTS)
+    known = names.index(variant) if variant in names else len(names)
+    return known, width_of(variant) or 0, variant
+
+
+def _runs_at(place: Path) -> Iterator[Path]:
+    if (place / CONFIG_NAME).exists():
+        yield place
+        return
+    found = sorted(path.parent for path in place.rglob(RESULTS_NAME))
+    if not found:
+        raise InputError(f"--runs {place}: no finished run is there; give folders of runs")
+    yield from found
+
+
+def _read(run: Path) -> tuple[dict[str, Any], Config]:
+    try:
+        results: dict[str, Any] = json.loads((run / RESULTS_NAME).read_text())
+    except FileNotFoundError:
+        raise InputError(f"{run}: holds no {RESULTS_NAME}, so the run is not finished; finish it") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{run / RESULTS_NAME}: not complete JSON ({error}); run it again") from error
+    return results, read_config(run / CONFIG_NAME)
+
+
+def _preset_config(dataset: str) -> Config:
+    return config_from([read_preset(dataset)] if dataset in preset_names() else [])

@@ -1,0 +1,100 @@
+"""How benchmarks take time: a stop watch, quantiles, turns after a warm-up; and how much memory they read.
+
+Contestants that take turns meet the same disturbances of a shared machine. What is measured first also pays
+for what is built or loaded once: warm-up turns are taken and not counted.
+"""
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+Name = TypeVar("Name")
+Taken = TypeVar("Taken")
+
+
+@dataclass
+class StopWatch:
+    """Seconds between one lap and the next."""
+
+    laps: list[float] = field(default_factory=list)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def start(self) -> None:
+        """What was before does not count."""
+        self._last = time.perf_counter()
+
+    def lap(self) -> float:
+        now = time.perf_counter()
+        self.laps.append(now - self._last)
+        self._last = now
+        return self.laps[-1]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Of some seconds: the median, and what nine of ten stay below."""
+
+    p50: float
+    p90: float
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> "Quantiles":
+        return cls(*np.quantile(list(seconds), [0.5, 0.9]).tolist())
+
+
+def seconds_of(act: Callable[[], object]) -> float:
+    watch = StopWatch()
+    act()
+    return watch.lap()
+
+
+def repeated_seconds(acts: Iterable[Callable[[], object]], *, warm_up: int) -> list[float]:
+    """Of each, but the first few; what an act works on is made while the clock stands."""
+    return [seconds_of(act) for act in acts][warm_up:]
+
+
+def repeat_for(seconds: float) -> Iterator[int]:
+    """Numbers from 0, at least one, until the time is over."""
+    started, number = time.perf_counter(), 0
+    while number == 0 or time.perf_counter() - started < seconds:
+        yield number
+        number += 1
+
+
+def take_turns(
+    acts: Mapping[Name, Callable[[], Taken]], *, turns: int, warm_up: int = 1
+) -> dict[Name, list[Taken]]:
+    """What each act returned, turn by turn: all act once before any does again."""
+    taken: dict[Name, list[Taken]] = {name: [] for name in acts}
+    for turn in range(warm_up + turns):
+        for name, act in acts.items():
+            result = act()
+            if turn >= warm_up:
+                taken[name].append(result)
+    return taken
+
+
+def resident_bytes() -> int:
+    """Of this process, now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes() -> int:
+    """The largest resident set of this process so far, or since `forget_peak`."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
+    [kib] = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(kib) * KIB
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")

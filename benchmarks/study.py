@@ -1,0 +1,168 @@
+"""Runs of a study: planned, trained by torchrun one after another, and gone on with where they were."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.finished_runs import CONFIG_NAME, SeedResult, results_of
+from benchmarks.study_logs import StudyLog
+from benchmarks.variants import flags_of
+from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.run_log import METRICS_NAME, RESULTS_NAME
+from tpnet_dist.settings import parse_train
+from tpnet_dist.training.display import Display
+
+SECONDS_BETWEEN_LOOKS = 1.0
+_LAST_BYTES = 1 << 16
+"""Of the metrics, in which the last whole line is."""
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One seed of one variant on one log."""
+
+    log: StudyLog
+    variant: str
+    seed: int
+    path: Path
+    common_words: tuple[str, ...]
+    """Of all variants and seeds."""
+
+    def __str__(self) -> str:
+        return f"{self.log.preset}, {self.variant}, seed {self.seed}"
+
+    @property
+    def words(self) -> list[str]:
+        """Of `tpnet_dist.train`."""
+        own = [*flags_of(self.variant), "--training.seed", str(self.seed), "--run-dir", str(self.path)]
+        return [*self._base_words(), *own]
+
+    @property
+    def output(self) -> Path:
+        """What training says; beside the run, whose folder is its own."""
+        return self.path.with_name(f"{self.path.name}.log")
+
+    @property
+    def is_finished(self) -> bool:
+        return (self.path / RESULTS_NAME).exists()
+
+    def config(self) -> Config:
+        return parse_train(self.words).config
+
+    def results(self) -> list[SeedResult]:
+        return results_of(self.path, dataset=self.log.preset, base=parse_train(self._base_words()).config)
+
+    def events(self) -> int:
+        """To be learnt from, over all epochs, at most."""
+        config = self.config()
+        share = 1 - config.data.val_share - config.data.test_share
+        return self.log.train_events(share) * config.training.epochs
+
+    def progress(self) -> tuple[int, int]:
+        """Events learnt from so far, and the epoch under way."""
+        config, line = self.config().training, _last_line(self.path / METRICS_NAME)
+        events = line.get("step", 0) * config.batch_size * config.batches_per_step
+        return min(events, self.events()), line.get("epoch", 1)
+
+    def _base_words(self) -> list[str]:
+        return [str(self.log.folder), "--preset", self.log.preset, *self.common_words]
+
+
+def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[StudyRun, str]:
+    """Those not finished yet; why some came to nothing. Each goes on where it was broken off."""
+    refuse_others(runs)
+    waiting = [run for run in runs if not run.is_finished]
+    done = sum(run.progress()[0] for run in waiting)
+    failures = {}
+    if waiting:
+        display.say(f"{len(runs)} runs, {len(runs) - len(waiting)} of them finished before")
+    with display.stage("study", sum(run.events() for run in waiting), done=done):
+        for number, run in enumerate(waiting, start=1):
+            watch = RunWatch(run, display, f"run {number} of {len(waiting)}: {run}")
+            train(run, ranks, watch.look)
+            watch.end()
+            if not run.is_finished:
+                failures[run] = _why(run.output)
+                display.say(f"{run}: {failures[run]}")
+    return failures
+
+
+class RunWatch:
+    """Tells how far a run is."""
+
+    def __init__(self, run: StudyRun, display: Display, title: str) -> None:
+        self.run, self.display, self.title = run, display, title
+        self._epochs, self._total, self._done = run.config().training.epochs, run.events(), run.progress()[0]
+
+    def look(self) -> None:
+        events, epoch = self.run.progress()
+        self._advance_to(events, f"{self.title}, epoch {epoch} of {self._epochs}")
+
+    def end(self) -> None:
+        """Training that stopped early, or came to nothing, is over too."""
+        self._advance_to(self._total, self.title)
+
+    def _advance_to(self, events: int, note: str) -> None:
+        self.display.advance(events - self._done, note)
+        self._done = events
+
+
+def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
+    """To its end, with a look now and then how far it is."""
+    run.output.parent.mkdir(parents=True, exist_ok=True)
+    with run.output.open("wb") as file:
+        # in a session of its own: a Ctrl-C is ours, and it hears of it once
+        process = subprocess.Popen(launch(run.words, ranks), stdout=file, stderr=file, start_new_session=True)
+        try:
+            while process.poll() is None:
+                look()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(SECONDS_BETWEEN_LOOKS)
+        finally:
+            if process.poll() is None:
+                # it saves its step
+                process.terminate()
+                process.wait()
+
+
+def refuse_others(runs: Sequence[StudyRun]) -> None:
+    """Before anything is trained: folders that hold runs with other settings."""
+    from tpnet_dist.training.run_folder import RunFolder
+
+    for run in runs:
+        if (run.path / CONFIG_NAME).exists():
+            try:
+                RunFolder.start(run.path, run.config())
+            except InputError as error:
+                raise InputError(str(error).replace("--run-dir", "--out")) from None
+
+
+def launch(words: Sequence[str], ranks: int) -> list[str]:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    return [*torchrun, "-m", "tpnet_dist.train", *words]
+
+
+def _last_line(metrics: Path) -> dict[str, int]:
+    """Empty before there is one."""
+    try:
+        with metrics.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _LAST_BYTES))
+            lines = file.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return {}
+    # the first may be half a line
+    whole = lines if size <= _LAST_BYTES else lines[1:]
+    return json.loads(whole[-1]) if whole else {}
+
+
+def _why(output: Path) -> str:
+    """The sentence training ended with."""
+    said = [line for line in output.read_text(errors="replace").splitlines() if ": error: " in line]
+    reason = said[-1].partition(": error: ")[2] if said else "came to no results"
+    return f"{reason} (see {output})"

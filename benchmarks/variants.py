@@ -1,0 +1,78 @@
+"""TPNet and what may be changed about it: as flags of training, and the name of a change found in a run."""
+
+from tpnet_dist.config import Config
+from tpnet_dist.config_keys import Layer, values_of
+from tpnet_dist.settings import WORDS
+
+WHOLE = "TPNet"
+VARIANTS: dict[str, list[str]] = {
+    WHOLE: [],
+    "without node representations": ["--memory.enabled", "False"],
+    "without time": ["--memory.decay", "0"],
+    "without scaling": ["--model.scale", "False"],
+    "walk counts": ["--memory.walk", "count"],
+    "transition probabilities": ["--memory.walk", "transition"],
+    "1 hop": ["--memory.hops", "1"],
+    "2 hops": ["--memory.hops", "2"],
+}
+PAPER_VARIANTS = tuple(VARIANTS)[:4]
+"""Those of the paper's ablation study."""
+MAY_OVERFLOW = "without scaling"
+"""Has no value on some datasets of the paper either."""
+WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Of the paper's study of dimensions."""
+
+_WIDTH = "memory.width"
+_NO_MATTER = {
+    "data.folder",
+    "memory.prefetch",
+    "memory.cache_rows",
+    "training.epochs",
+    "training.patience",
+    "training.max_steps",
+    "training.seed",
+    "training.seeds",
+    "training.engine",
+    "training.deepspeed",
+    "training.timeout",
+    "evaluation.negatives",
+    "evaluation.mrr_negatives",
+    "evaluation.baseline",
+    "evaluation.test_every_epoch",
+}
+"""Keys that make no other model, or are told beside it."""
+
+
+def width_variant(width: int) -> str:
+    return f"width {width}"
+
+
+def width_of(variant: str) -> int | None:
+    """None for what is not a variant of the width."""
+    number = variant.removeprefix("width ")
+    return int(number) if number != variant and number.isdigit() else None
+
+
+def is_ablation(variant: str) -> bool:
+    return variant in VARIANTS and variant != WHOLE
+
+
+def flags_of(variant: str) -> list[str]:
+    width = width_of(variant)
+    return VARIANTS[variant] if width is None else [f"--{_WIDTH}", str(width)]
+
+
+def variant_of(config: Config, base: Config) -> str:
+    """What was changed, by name; settings that have none are told one by one."""
+    before, now = values_of(base), values_of(config)
+    changed: Layer = {key: value for key, value in now.items() if value != before[key] and _matters(key)}
+    for name, flags in VARIANTS.items():
+        if changed == WORDS.read(flags):
+            return name
+    if isinstance(width := changed.get(_WIDTH), int) and len(changed) == 1:
+        return width_variant(width)
+    return ", ".join(f"{key} {value}" for key, value in changed.items())
+
+
+def _matters(key: str) -> bool:
+    return key not in _NO_MATTER and not key.startswith("checkpoint.")

@@ -1,0 +1,92 @@
+"""A study goes on where it was: what is finished is not trained again, what is begun is counted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import accuracy
+from benchmarks.study import StudyRun, refuse_others
+from benchmarks.study_logs import StudyLog
+from tests.command_line import run_here
+from tests.training_runs import small_log
+from tpnet_dist import train
+from tpnet_dist.errors import InputError
+
+TINY = """
+[memory]
+width = 8
+[model]
+neighbors = 2
+time_width = 4
+channels = 8
+mixer_layers = 1
+[training]
+batch_size = 50
+[evaluation]
+batch_size = 50
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> accuracy.Settings:
+    small_log(tmp_path / "data" / "uci", events=400)
+    (tmp_path / "tiny.toml").write_text(TINY)
+    return accuracy.Settings(
+        data=(str(tmp_path / "data"),),
+        config=tmp_path / "tiny.toml",
+        out=tmp_path / "out",
+        epochs=1,
+        seeds=(0, 1),
+    )
+
+
+def runs_of(settings: accuracy.Settings) -> list[StudyRun]:
+    return accuracy.plan_runs(settings, StudyLog("uci", Path(settings.data[0]) / "uci"))
+
+
+def test_a_repeated_command_trains_only_what_is_missing(settings: accuracy.Settings) -> None:
+    first, second = runs_of(settings)
+    # as the study would have; in this process, which is up already
+    assert run_here(train.main, *first.words).returncode == 0
+    before = (first.path / "results.json").stat().st_mtime_ns
+    words = ["--data", *settings.data, "--config", settings.config, "--out", settings.out]
+    done = run_here(accuracy.main, *words, "--epochs", 1, "--seeds", 0, 1, "--ranks", 1)
+    assert done.returncode == 0, (done.stderr, second.output.read_text())
+    assert "2 runs, 1 of them finished before" in done.stderr
+    assert (first.path / "results.json").stat().st_mtime_ns == before
+    found = json.loads(done.stdout.splitlines()[-1])["results"]
+    assert found["failures"] == {}
+    assert {tuple(row["seeds"]) for row in found["figures"]} == {(0, 1)}
+    # settings of --config belong to all variants and make no name
+    assert {row["variant"] for row in found["figures"]} == {"TPNet"}
+
+
+def test_how_far_a_run_is_stands_in_its_metrics(settings: accuracy.Settings) -> None:
+    run = runs_of(settings)[0]
+    assert run.progress() == (0, 1)
+    run.path.mkdir(parents=True)
+    lines = [json.dumps({"kind": "step", "step": step, "epoch": 1}) for step in (1, 2, 3)]
+    # a last line may be half-written
+    (run.path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"kind": "st')
+    assert run.progress() == (3 * 50, 1)
+    assert run.events() == 280
+
+
+def test_variants_and_epochs_have_folders_of_their_own(settings: accuracy.Settings) -> None:
+    studies = accuracy.Settings(
+        data=settings.data, studies=("main", "ablations", "widths"), widths=(1, 2), seeds=(0,), epochs=3
+    )
+    folder = Path("build/accuracy/uci-3-epochs")
+    names = ["TPNet", "without-node-representations", "without-time", "without-scaling", "width-1", "width-2"]
+    assert [run.path for run in runs_of(studies)] == [folder / name / "seed-0" for name in names]
+
+
+def test_a_folder_that_holds_a_run_with_other_settings_is_refused_before_training(
+    settings: accuracy.Settings,
+) -> None:
+    run = runs_of(settings)[0]
+    run.path.mkdir(parents=True)
+    (run.path / "config.toml").write_text("[memory]\nwidth = 9\n")
+    with pytest.raises(InputError, match=r"holds a run with .*; repeat its settings .* choose another --out"):
+        refuse_others([run])

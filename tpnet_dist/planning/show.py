@@ -65,7 +65,7 @@ def _sentences(plan: Plan) -> list[str]:
             "No single change makes it fit: combine more ranks with a smaller memory.width or fewer hops."
         )
     if plan.largest:
-        lines.append(f"Largest log of this kind that fits: {len(plan.largest):,} events.")
+        lines.append(f"Largest log of this kind that fits: about {three_digits(len(plan.largest)):,} events.")
     else:
         lines.append("No log fits: the model alone takes more than there is.")
     how = "counted from the log" if plan.is_counted else "expected for a random graph, nothing cached"
@@ -117,6 +117,12 @@ def draw_curve(plan: Plan, path: Path) -> None:
     figure.suptitle(f"{len(plan.log):,} events on {plan.device.title}")
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def three_digits(number: int) -> int:
+    """Rounded down to that many."""
+    unit = 10 ** max(0, len(str(number)) - 3)
+    return number // unit * unit
 
 
 def size(num_bytes: float) -> str:

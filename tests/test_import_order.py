@@ -33,6 +33,7 @@ ALLOWED = {
         "tpnet_dist.errors",
     },
     "tpnet_dist.run_log": set(),
+    "tpnet_dist.paper_values": set(),
     "tpnet_dist.events": {
         "tpnet_dist.errors",
         "tpnet_dist.read_ahead",

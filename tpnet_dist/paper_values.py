@@ -46,7 +46,7 @@ def paper_value(
 
 
 def paper_dataset(name: str) -> PaperDataset | None:
-    """The dataset people mean by the name of a preset, of a folder or of DyGLib's file; None: not the paper's.
+    """The dataset meant by the name of a preset, of a folder or of DyGLib's file; None: not the paper's.
 
     Case and punctuation do not matter: can_parl, CanParl, "Can. Parl.", ml_CanParl.csv.
     """

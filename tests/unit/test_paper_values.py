@@ -1,4 +1,4 @@
-"""The paper's tables as the package holds them: every figure, under every spelling, as the paper prints it."""
+"""The paper's tables as the package holds them: every figure, in every spelling, as the paper prints it."""
 
 import itertools
 import re

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tpnet_dist.report_page.markup import amount, figure, size, table, tag, text
+from tpnet_dist.report_page.markup import amount, figure, setting_value, size, table, tag, text
 from tpnet_dist.report_page.result_charts import result_chart
 from tpnet_dist.report_page.series import KINDS, SETTINGS, Series, differing_settings, lookup, spread
-from tpnet_dist.report_page.validation_chart import validation_chart
+from tpnet_dist.report_page.series_charts import speed_chart, validation_chart
 
 
 def comparison(all_series: Sequence[Series], dataset: str | None) -> str:
@@ -14,6 +14,7 @@ def comparison(all_series: Sequence[Series], dataset: str | None) -> str:
         result_chart(all_series, "ap", dataset),
         result_chart(all_series, "auc", dataset),
         validation_chart(all_series),
+        speed_chart(all_series),
     ]
     charts = tag("div", *(chart for chart in drawn if chart), class_="charts")
     content = charts + _figures(all_series, "ap") + _figures(all_series, "auc") + _costs(all_series)
@@ -87,7 +88,7 @@ def _differences(all_series: Sequence[Series]) -> str:
     if not differing:
         return ""
     rows = [
-        [tag("code", text(key)), *(tag("code", text(value)) for value in values)]
+        [tag("code", text(key)), *(tag("code", text(setting_value(value))) for value in values)]
         for key, values in differing.items()
     ]
     return table("Settings that differ", _heads("key", all_series), [("", rows)], "compared")

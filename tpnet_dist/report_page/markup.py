@@ -62,6 +62,15 @@ def duration(seconds: float) -> str:
     return f"{amount(seconds)} seconds"
 
 
+def setting_value(value: object) -> str:
+    """The value of a setting, for people."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "by default" if value is None else str(value) if value != "" else "none"
+
+
 def table(
     caption: str,
     head: Sequence[str],
@@ -82,6 +91,11 @@ def pairs(caption: str, rows: Iterable[tuple[str, str]]) -> str:
     """A list of facts: what, and its value."""
     body = "".join(tag("div", tag("dt", what), tag("dd", value)) for what, value in rows)
     return tag("dl", body, class_="facts", aria_label=_plain(caption))
+
+
+def deeper(markup: str) -> str:
+    """With headings one level lower, for what stands under a heading of its own."""
+    return re.sub(r"(</?h)([2-5])\b", lambda found: f"{found[1]}{int(found[2]) + 1}", markup)
 
 
 def folded(summary: str, content: str) -> str:

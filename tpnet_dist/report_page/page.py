@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tpnet_dist.report_page.comparison import comparison
 from tpnet_dist.report_page.headline import lead, notices, tiles
-from tpnet_dist.report_page.markup import tag, text
+from tpnet_dist.report_page.markup import deeper, tag, text
 from tpnet_dist.report_page.run import Run, read_run
 from tpnet_dist.report_page.sections import (
     costs_section,
@@ -78,7 +78,7 @@ def _several(runs: Sequence[Run], titles: Sequence[str]) -> str:
             lead(run),
             notices(run),
             tiles(run),
-            _sections(run),
+            deeper(_sections(run)),
             class_="run",
         )
         for place, run in enumerate(runs, start=1)

@@ -12,6 +12,7 @@ from tpnet_dist.report_page.markup import tag, text
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44
 SWATCH_WIDTH = 30
+COLOURS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,11 @@ def upward(height: float = HEIGHT) -> tuple[float, float]:
     return height - BOTTOM, TOP
 
 
+def colour(place: int) -> str:
+    """Of the series at this place."""
+    return COLOURS[place % len(COLOURS)]
+
+
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
@@ -139,6 +145,13 @@ def dot(x: float, y: float, radius: float, kind: str, hint: str) -> str:
     """`hint` shows where a pointer rests."""
     place = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"'
     return f'<circle class="{kind}" {place}><title>{text(hint)}</title></circle>'
+
+
+def bar(left: float, top: float, right: float, bottom: float, kind: str, hint: str) -> str:
+    box = (
+        f'x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0):.1f}" height="{max(bottom - top, 0):.1f}"'
+    )
+    return f'<rect class="{kind}" {box}><title>{text(hint)}</title></rect>'
 
 
 def figure(title: str, svg: str, legend: Sequence[Legend] = (), note: str = "") -> str:

@@ -12,17 +12,19 @@ from tpnet_dist.report_page.plot import (
     Legend,
     Plot,
     axis_around,
+    colour,
     digits_of,
     figure,
     label_at,
     line,
 )
-from tpnet_dist.report_page.series import KINDS, SETTINGS, Series, Spread
+from tpnet_dist.report_page.series import KINDS, SETTINGS, Series, Spread, have_one_log
 
 ROW, HEADING, FOOT = 24, 22, 46
+LANE = 7
+"""Between the marks of two series in a row."""
 LEFT_OF_DOTS = 84
 BANKS = {"edgebank_unlimited": "EdgeBank, all edges seen", "edgebank_window": "EdgeBank, latest time window"}
-COLOURS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,16 @@ class Mark:
     kind: str
     hint: str
     value: Spread
+    lane: float = 0.0
+    """How far below the middle of its row, so that series do not hide one another."""
+
+
+Rows = dict[tuple[str, str], list[Mark]]
+"""By events and negatives."""
 
 
 def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None) -> str:
-    """Rows are settings; of several series each has its colour, and yardsticks are the first one's."""
+    """Rows are settings; of several series each has its colour and its lane."""
     rows = {
         (setting, kind): marks
         for setting in SETTINGS
@@ -46,35 +54,36 @@ def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None)
         return ""
     values = [mark.value.mean for marks in rows.values() for mark in marks]
     settings = list(dict.fromkeys(setting for setting, _ in rows))
-    height = len(rows) * ROW + len(settings) * HEADING + FOOT
+    row = ROW + LANE * (len(all_series) - 1)
+    height = len(rows) * row + len(settings) * HEADING + FOOT
     x = axis_around(values, LEFT_OF_DOTS, WIDTH - RIGHT, high=1.0 if max(values) > 0.9 else None)
     plot = Plot(x, Axis(0, 1, height - FOOT, 4), height=height)
     name = metric.upper()
     plot.ticks_x(f"test {name}, mean over batches", digits=digits_of(x, 6), whole=False, across=True)
-    _draw_rows(plot, rows)
+    _draw_rows(plot, rows, row)
     return figure(
         f"Test {name} in all settings", plot.svg(_description(name, rows)), _legend(all_series, rows)
     )
 
 
-def _draw_rows(plot: Plot, rows: dict[tuple[str, str], list[Mark]]) -> None:
+def _draw_rows(plot: Plot, rows: Rows, row: float) -> None:
     y, before = 4.0, ""
     for (setting, kind), marks in rows.items():
         if setting != before:
             plot.add(label_at(0, y + 15, f"{setting.capitalize()} events", "start", "axis strong"))
             y, before = y + HEADING, setting
-        middle = y + ROW / 2
+        middle = y + row / 2
         plot.add(label_at(LEFT_OF_DOTS - 10, middle + 4, kind, "end"))
         plot.add(line(plot.x.start, middle, plot.x.stop, middle, "grid"))
-        plot.add(*(drawn for mark in reversed(marks) for drawn in _drawn(plot.x, middle, mark)))
-        y += ROW
+        plot.add(*(drawn for mark in reversed(marks) for drawn in _drawn(plot.x, middle + mark.lane, mark)))
+        y += row
 
 
 def _marks(
     all_series: Sequence[Series], setting: str, kind: str, metric: str, dataset: str | None
 ) -> list[Mark]:
     own = [
-        Mark(f"run {COLOURS[place % len(COLOURS)]}", series.name, value)
+        Mark(f"run {colour(place)}", series.name, value, LANE * (place - (len(all_series) - 1) / 2))
         for place, series in enumerate(all_series)
         if (value := series.figure("test", setting, kind, metric))
     ]
@@ -83,7 +92,7 @@ def _marks(
     marks, paper = own, paper_value(dataset, setting, kind, metric) if dataset else None
     if paper is not None:
         marks.append(Mark("paper", "the paper", Spread(paper.mean, paper.std, 5)))
-    for bank, title in BANKS.items():
+    for bank, title in BANKS.items() if have_one_log(all_series) else ():
         seen = all_series[0].bank(bank, setting, kind, metric)
         if seen is not None:
             marks.append(Mark(bank, title, Spread(seen, None, 1)))
@@ -114,13 +123,15 @@ def _shape(kind: str, x: float, y: float, hint: str = "") -> str:
     return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5">{title}</circle>'
 
 
-def _legend(all_series: Sequence[Series], rows: dict[tuple[str, str], list[Mark]]) -> list[Legend]:
-    shown = {mark.kind: mark.hint for marks in rows.values() for mark in marks}
-    if len(all_series) == 1:
-        shown = {kind: "this run" if kind.startswith("run") else hint for kind, hint in shown.items()}
-    return [Legend(hint, _shape(kind, 15, 6)) for kind, hint in shown.items()]
+def _legend(all_series: Sequence[Series], rows: Rows) -> list[Legend]:
+    shown = dict.fromkeys((mark.kind, mark.hint) for marks in rows.values() for mark in marks)
+    is_one = len(all_series) == 1
+    return [
+        Legend("this run" if is_one and kind.startswith("run") else hint, _shape(kind, 15, 6))
+        for kind, hint in shown
+    ]
 
 
-def _description(name: str, rows: dict[tuple[str, str], list[Mark]]) -> str:
+def _description(name: str, rows: Rows) -> str:
     best = ", ".join(f"{setting} {kind} {marks[0].value.mean:.4f}" for (setting, kind), marks in rows.items())
     return f"Test {name} by events and negatives: {best}"

@@ -12,6 +12,7 @@ from tpnet_dist.report_page.markup import (
     folded,
     number,
     pairs,
+    setting_value,
     size,
     table,
     tag,
@@ -68,11 +69,13 @@ def _about_the_figures(run: Run) -> str:
 
 
 def training_section(run: Run) -> str:
-    curves, best = (
-        run.curves,
-        [int(each["best_epoch"]) for each in run.by_seed().values() if "best_epoch" in each],
+    curves, each = run.curves, run.by_seed().values()
+    best = [int(results["best_epoch"]) for results in each if "best_epoch" in results]
+    drawn = charts_of(
+        loss_chart(curves),
+        *(metric_chart(curves, metric, best) for metric in ("ap", "auc")),
+        epoch_time_chart(curves),
     )
-    drawn = charts_of(loss_chart(curves), *(metric_chart(curves, metric, best) for metric in ("ap", "auc")))
     return _section("Training", drawn + _epochs_table(run)) if drawn else ""
 
 
@@ -108,9 +111,7 @@ def _epochs_table(run: Run) -> str:
 def costs_section(run: Run) -> str:
     """Speed, phases, exchange, memory: what the run stored of them."""
     facts = [*_speed_facts(run), *_other_facts(run)]
-    content = (pairs("Time and memory", facts) if facts else "") + charts_of(
-        epoch_time_chart(run.curves), phase_chart(run.phases)
-    )
+    content = (pairs("Time and memory", facts) if facts else "") + charts_of(phase_chart(run.phases))
     return _section("Time and memory", content + _phase_table(run)) if content else ""
 
 
@@ -138,7 +139,7 @@ def _other_facts(run: Run) -> list[tuple[str, str]]:
     """Numbers that a later release stores are shown under their names."""
     results = {name: value for name, value in (run.results or {}).items() if name not in FIGURES_AND_FACTS}
     return [
-        (text(name.replace("_", " ").replace("/", ", ")), text(_plain(value)))
+        (text(name.replace("_", " ").replace("/", ", ")), text(setting_value(value)))
         for name, value in flat(results).items()
         if name not in COSTS
     ]
@@ -188,7 +189,7 @@ def settings_section(run: Run) -> str:
     """What was chosen, and, folded, everything."""
     values, defaults = values_of(run.config), values_of(Config())
     changed = [
-        (text(key), tag("code", text(_plain(value))))
+        (text(key), tag("code", text(setting_value(value))))
         for key, value in values.items()
         if value != defaults[key]
     ]
@@ -196,8 +197,8 @@ def settings_section(run: Run) -> str:
     rows: Sequence[Sequence[str]] = [
         [
             tag("code", text(key)),
-            tag("code", text(_plain(value))),
-            "" if value == defaults[key] else tag("code", text(_plain(defaults[key]))),
+            tag("code", text(setting_value(value))),
+            "" if value == defaults[key] else tag("code", text(setting_value(defaults[key]))),
         ]
         for key, value in values.items()
     ]
@@ -217,11 +218,3 @@ def _section(title: str, content: str) -> str:
 
 def _said(value: float | None, unit: str) -> str | None:
     return None if value is None else amount(value) + unit
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return ", ".join(map(str, value)) or "none"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return "by default" if value is None else str(value) if value != "" else "none"

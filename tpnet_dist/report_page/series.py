@@ -103,19 +103,27 @@ def series_of(runs: Sequence[Run]) -> list[Series]:
 
 
 def settings_of(run: Run) -> dict[str, object]:
-    """All that results depend on, but the seed."""
-    return {
+    """All that results depend on, but the seed; a log that is at hand goes by its id, wherever it lies."""
+    found = {
         key: value
         for key, value in values_of(run.config).items()
         if key not in SEED_KEYS | WITHOUT_EFFECT and not key.startswith("checkpoint.")
     }
+    return found | ({"data.folder": run.log.manifest.log_id} if run.log.manifest else {})
+
+
+def have_one_log(all_series: Sequence[Series]) -> bool:
+    """Whether all were trained on the same events in the same batches, so that a yardstick is one for all."""
+    keys = ("data.folder", "data.batching")
+    return len({tuple(settings_of(each.runs[0])[key] for key in keys) for each in all_series}) == 1
 
 
 def differing_settings(all_series: Sequence[Series]) -> dict[str, list[object]]:
     """The keys in which series differ, with the value of each."""
-    settings = [settings_of(series.runs[0]) for series in all_series]
+    firsts = [series.runs[0] for series in all_series]
+    settings = [settings_of(run) for run in firsts]
     return {
-        key: [each[key] for each in settings]
+        key: [values_of(run.config)[key] for run in firsts]
         for key in settings[0]
         if len({repr(each[key]) for each in settings}) > 1
     }

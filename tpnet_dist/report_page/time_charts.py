@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from tpnet_dist.report_page.curves import Curve, Curves, EpochTime
-from tpnet_dist.report_page.markup import text
 from tpnet_dist.report_page.plot import (
     RIGHT,
     WIDTH,
@@ -12,6 +11,8 @@ from tpnet_dist.report_page.plot import (
     Plot,
     across,
     axis_around,
+    bar,
+    colour,
     digits_of,
     figure,
     label_at,
@@ -21,7 +22,6 @@ from tpnet_dist.report_page.traces import MODEL_PHASES, PhaseSeconds
 
 ROW, FOOT = 30, 46
 LEFT_OF_BARS = 56
-COLOURS = ("first", "second", "third", "fourth", "fifth")
 
 
 def epoch_time_chart(curves: Curves) -> str:
@@ -74,7 +74,7 @@ def _phases(plot: Plot, place: int, phases: PhaseSeconds) -> list[str]:
         length = 1e3 * phases.seconds.get(phase, 0.0)
         hint = f"rank {phases.rank}, {MODEL_PHASES[phase]}: {length:.2f} ms"
         bars.append(
-            _bar(
+            bar(
                 plot.x.at(done),
                 place * ROW + 5,
                 plot.x.at(done + length),
@@ -92,18 +92,9 @@ def _bars(plot: Plot, epoch: int, curve: Curve, unit: float) -> list[str]:
     left, right = plot.x.at(epoch - 0.36), plot.x.at(epoch + 0.36)
     whole, training = (plot.y.at(seconds / unit) for seconds in (_whole(time), time.training))
     return [
-        _bar(
-            left, training, right, plot.y.start, "first", f"epoch {epoch}, training: {time.training:,.1f} s"
-        ),
-        _bar(left, whole, right, training, "second", f"epoch {epoch}, evaluation: {time.evaluation:,.1f} s"),
+        bar(left, training, right, plot.y.start, "first", f"epoch {epoch}, training: {time.training:,.1f} s"),
+        bar(left, whole, right, training, "second", f"epoch {epoch}, evaluation: {time.evaluation:,.1f} s"),
     ]
-
-
-def _bar(left: float, top: float, right: float, bottom: float, kind: str, hint: str) -> str:
-    box = (
-        f'x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0):.1f}" height="{max(bottom - top, 0):.1f}"'
-    )
-    return f'<rect class="{kind}" {box}><title>{text(hint)}</title></rect>'
 
 
 def _whole(time: EpochTime) -> float:
@@ -111,7 +102,7 @@ def _whole(time: EpochTime) -> float:
 
 
 def _colour(phase: str) -> str:
-    return COLOURS[list(MODEL_PHASES).index(phase)]
+    return colour(list(MODEL_PHASES).index(phase))
 
 
 def _box(kind: str) -> str:

@@ -1,6 +1,7 @@
 """`metrics.jsonl` as curves: losses by step, figures by epoch, and where the time of each epoch went."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,8 @@ class Curve:
         by_kind = self.epochs[epoch].get(part, {}).get(setting, {})
         for metrics in by_kind.values():
             value = metrics.get(metric)
-            return float(value) if value is not None else None
+            # what is no number has no place in a figure
+            return float(value) if value is not None and math.isfinite(value) else None
         return None
 
 
@@ -77,20 +79,27 @@ def _lines(path: Path, curves: Curves) -> Iterator[Line]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for text in file:
             try:
-                line = json.loads(text)
-                yield {**line, "seed": int(line["seed"]), "seconds": float(line["seconds"])}
+                line = _checked(json.loads(text))
             except (ValueError, KeyError, TypeError):
                 curves.damaged_lines += text.endswith("\n")
+            else:
+                yield line
+
+
+def _checked(line: Line) -> Line:
+    """With the numbers every line has, as numbers."""
+    whole = {name: int(line[name]) for name in ("seed", "epoch", "step")}
+    name = {"step": "loss", "eval": "train_loss"}[line["kind"]]
+    return {**line, **whole, "seconds": float(line["seconds"]), name: float(line[name])}
 
 
 def _add(curve: Curve, line: Line) -> None:
     epoch, step = line["epoch"], line["step"]
-    if line["kind"] == "step":
-        curve.losses[step] = line["loss"]
-        curve.last_steps[epoch] = step
-    elif line["kind"] == "eval":
+    curve.last_steps[epoch] = step
+    if line["kind"] == "eval":
         curve.epochs[epoch] = line
-        curve.last_steps[epoch] = step
+    elif math.isfinite(line["loss"]):
+        curve.losses[step] = line["loss"]
 
 
 def _add_time(curve: Curve, line: Line, seconds: float) -> None:

@@ -1,5 +1,6 @@
 """Curves of training: loss by step, AP and AUC by epoch; of several seeds, thin lines of one colour."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -141,7 +142,7 @@ def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[str]:
             f"seed {seed}, epoch {epoch}: mean loss {loss:.4f}",
         )
         for (_, before), (epoch, last) in pairwise(ends)
-        if (loss := curve.epochs.get(epoch, {}).get("train_loss")) is not None
+        if math.isfinite(loss := curve.epochs.get(epoch, {}).get("train_loss", math.nan))
     ]
 
 

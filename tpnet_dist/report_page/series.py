@@ -1,5 +1,6 @@
 """Runs that differ in nothing but the seed make one series, whose figures have a mean and a deviation."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
@@ -7,6 +8,7 @@ from typing import Any
 
 from tpnet_dist.config_keys import values_of
 from tpnet_dist.report_page.run import Results, Run
+from tpnet_dist.run_log import flat
 
 SETTINGS = ("transductive", "inductive")
 KINDS = ("random", "historical", "inductive")
@@ -61,14 +63,8 @@ class Series:
 
     def metrics(self) -> set[str]:
         """Which the test events have."""
-        tests = [results.get("test", {}) for results in self._results()]
-        return {
-            metric
-            for test in tests
-            for by_kind in test.values()
-            for each in by_kind.values()
-            for metric in each
-        }
+        tests = [flat(results.get("test") or {}) for results in self._results()]
+        return {name.rpartition("/")[2] for test in tests for name in test}
 
     def _results(self) -> list[Results]:
         return [results for run in self.runs for results in run.by_seed().values()]
@@ -85,7 +81,7 @@ def lookup(values: Mapping[str, Any], *path: str) -> float | None:
     found: Any = values
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
-    return float(found) if isinstance(found, int | float) else None
+    return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
 
 
 def series_of(runs: Sequence[Run]) -> list[Series]:

@@ -1,7 +1,7 @@
 """A real browser without a window, for tests of pages; they are skipped where there is none.
 
-Needs playwright (`pip install -e '.[browser]'`) and a Chromium: that of `playwright install chromium`, one on the
-PATH (`apt-get install chromium`), or that of `$TPNET_BROWSER`.
+Needs playwright (`pip install -e '.[browser]'`) and a Chromium: that of `playwright install chromium`, one on
+the PATH (`apt-get install chromium`), or that of `$TPNET_BROWSER`.
 """
 
 import os

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from pathlib import Path
 
-VOID = {"meta", "link"}
+VOID = {"meta", "link", "wbr"}
 
 
 class Page(HTMLParser):

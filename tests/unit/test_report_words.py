@@ -1,10 +1,12 @@
 """The command line of `report`: what it takes, one sentence for what it does not, pages whole or absent."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import run_here, sentence_of
+from tests.command_line import ROOT, run_here, sentence_of
 from tests.report_runs import results_of, write_run
 from tpnet_dist import report
 from tpnet_dist.errors import InputError
@@ -39,6 +41,20 @@ def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "--out FILE.html" in shown
     assert "RUN" in shown
+
+
+def test_the_report_does_not_wait_for_torch(tmp_path: Path) -> None:
+    """Which takes seconds to import."""
+    run = write_run(tmp_path / "run", results=results_of(0.9))
+    script = (
+        "import sys; from pathlib import Path; from datetime import datetime; "
+        "from tpnet_dist.report_page.page import page, read_runs; "
+        f"page(read_runs([Path({str(run)!r})]), datetime.now()); print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
 
 
 def refusal(*words: object) -> str:

@@ -123,8 +123,8 @@ def _speed_facts(run: Run) -> list[tuple[str, str]]:
         ("scoring, all ranks", _said(lookup(results, "events_per_second", "score"), " events/s")),
         ("peak memory, largest rank", size(peak) if (peak := lookup(results, "peak_memory_bytes")) else None),
         ("epochs", _said(lookup(results, "epochs_run"), "")),
-        ("training time, by the clock", _clock(run, "training")),
-        ("evaluation time between epochs", _clock(run, "evaluation")),
+        ("training time", _clock(run, "training")),
+        ("evaluation time", _clock(run, "evaluation")),
     ]
     return [(what, value) for what, value in found if value is not None]
 
@@ -177,7 +177,7 @@ def data_section(run: Run) -> str:
         ("kinds of nodes", "two: sources and destinations" if manifest.bipartite else "one"),
         ("edge features", str(manifest.edge_features.width) if manifest.edge_features else "none"),
         ("node features", str(manifest.node_features.width) if manifest.node_features else "none"),
-        ("validation, test", f"{config.val_share:.0%}, {config.test_share:.0%} of the events, the latest"),
+        ("validation and test", f"{config.val_share:.0%}, {config.test_share:.0%}"),
         ("nodes kept out of training", f"{config.new_node_share:.0%}"),
         ("on disk", size(sum(file.bytes for file in manifest.files()))),
         ("log id", tag("code", text(manifest.log_id))),

@@ -34,6 +34,15 @@ ALLOWED = {
     },
     "tpnet_dist.run_log": set(),
     "tpnet_dist.paper_values": set(),
+    "tpnet_dist.report_page": {
+        "tpnet_dist.config",
+        "tpnet_dist.config_file",
+        "tpnet_dist.config_keys",
+        "tpnet_dist.errors",
+        "tpnet_dist.events",
+        "tpnet_dist.paper_values",
+        "tpnet_dist.run_log",
+    },
     "tpnet_dist.events": {
         "tpnet_dist.errors",
         "tpnet_dist.read_ahead",

@@ -6,7 +6,7 @@ Read here and not by tyro, so that a bad word gets one sentence, the same as fro
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from tpnet_dist.config import Config
 from tpnet_dist.config_keys import Key, Layer, did_you_mean
@@ -24,7 +24,7 @@ class CommandWords:
     switches: frozenset[str]
     """Keys that are true where they stand and take no value."""
     bare_key: str
-    """The key of the one word that follows no flag."""
+    """The key of the word that follows no flag, or of all such words if it is a list."""
     bare_name: str
     """What people call it."""
 
@@ -35,11 +35,7 @@ class CommandWords:
         while rest:
             word = rest.pop(0)
             if not _FLAG.match(word):
-                if self.bare_key in said:
-                    raise InputError(
-                        f"{word}: the {self.bare_name} is {said[self.bare_key]} already; give one"
-                    )
-                said[self.bare_key] = self.keys[self.bare_key].from_words([word])
+                self._take_bare(word, said)
                 continue
             name, equals, value = word.partition("=")
             key = self._key(name)
@@ -53,6 +49,15 @@ class CommandWords:
                 raise InputError(f"{name} has no value; write one after it")
             said[key.name] = key.from_words(values)
         return said
+
+    def _take_bare(self, word: str, said: Layer) -> None:
+        """One, or for a list as many as there are, each as it stands: a path may hold spaces and commas."""
+        key, before = self.keys[self.bare_key], said.get(self.bare_key)
+        if before is not None and not key.is_list:
+            raise InputError(f"{word}: the {self.bare_name} is {before} already; give one")
+        value = replace(key, is_list=False).from_words([word])
+        earlier = before if isinstance(before, tuple) else ()
+        said[key.name] = (*earlier, value) if key.is_list else value
 
     def _key(self, flag: str) -> Key:
         name = flag.lstrip("-").replace("-", "_")

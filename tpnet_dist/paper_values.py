@@ -29,6 +29,8 @@ class PaperDataset:
     """As the paper spells it."""
     num_nodes: int
     num_events: int
+    edge_features: int
+    """How many an event has."""
 
 
 def paper_value(
@@ -54,7 +56,7 @@ def paper_dataset(name: str) -> PaperDataset | None:
     if key is None:
         return None
     table = _tables()[key]
-    return PaperDataset(key, table["name"], table["nodes"], table["events"])
+    return PaperDataset(key, table["name"], table["nodes"], table["events"], table["edge_features"])
 
 
 def paper_datasets() -> list[str]:

@@ -76,7 +76,9 @@ def test_a_preset_has_the_papers_decay_and_sampling(name: str) -> None:
     assert config.model.sampling == ("uniform" if name == "can_parl" else "recent")
 
 
-def test_presets_and_the_papers_tables_are_found_in_an_installed_wheel(tmp_path: Path) -> None:
+def test_presets_the_papers_tables_and_the_style_of_reports_are_found_in_an_installed_wheel(
+    tmp_path: Path,
+) -> None:
     build = [
         sys.executable,
         "-m",
@@ -95,9 +97,10 @@ def test_presets_and_the_papers_tables_are_found_in_an_installed_wheel(tmp_path:
         archive.extractall(installed)
     script = (
         "import launch; from tpnet_dist.settings import BUILTIN_PRESET, parse_train; "
-        "from tpnet_dist.paper_values import paper_value; "
+        "from importlib.resources import files; from tpnet_dist.paper_values import paper_value; "
         "print(launch.__file__, parse_train(['--preset', 'contact']).config.memory.decay, "
-        "paper_value('uci', 'inductive', 'random', 'ap').mean)"
+        "paper_value('uci', 'inductive', 'random', 'ap').mean, "
+        "(files('tpnet_dist.report_page') / 'style.css').is_file())"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -108,7 +111,7 @@ def test_presets_and_the_papers_tables_are_found_in_an_installed_wheel(tmp_path:
         check=True,
         timeout=60,
     )
-    assert done.stdout.split() == [str(installed / "launch" / "__init__.py"), "0.0001", "0.9574"]
+    assert done.stdout.split() == [str(installed / "launch" / "__init__.py"), "0.0001", "0.9574", "True"]
 
 
 def copy_of_the_sources(folder: Path) -> Path:

@@ -1,0 +1,140 @@
+"""`tpnet_dist.report` of a run really trained, read as text and looked at in a real browser."""
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import run_here
+from tests.page_reader import read_page
+from tests.real_browser import RealBrowser, real_browser
+from tests.training_runs import flags_of, small_config, small_log
+from tpnet_dist import report as report_command
+from tpnet_dist import train as train_command
+
+PHONE, DESK = 390, 1200
+LEAST_TYPE = 9.0
+"""Pixels of the smallest type in a figure."""
+LEAST_CONTRAST = 4.5
+"""WCAG 2, level AA, for text of ordinary size."""
+FLAGS = (
+    *("--evaluation.negatives", "random", "historical", "inductive", "--evaluation.mrr-negatives", 2),
+    *("--evaluation.baseline", "edgebank", "--evaluation.test-every-epoch", True, "--training.seeds", 0, 1),
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds on a log by the name of one of the paper's."""
+    folder = tmp_path_factory.mktemp("report")
+    log = small_log(folder / "uci", events=300)
+    words = [log, "--run-dir", folder / "run", *flags_of(small_config(log)), *FLAGS]
+    done = run_here(train_command.main, *words)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def pages(run: Path) -> dict[str, Path]:
+    """Of the run, and of it beside itself as it was before its end."""
+    young = run.with_name("young")
+    young.mkdir()
+    for name in ("config.toml", "metrics.jsonl"):
+        (young / name).write_bytes((run / name).read_bytes())
+    made = {"one": [run], "two": [run, young]}
+    for name, runs in made.items():
+        done = run_here(report_command.main, *runs, "--out", run.with_name(f"{name}.html"))
+        assert done.returncode == 0, done.stderr
+    return {name: run.with_name(f"{name}.html") for name in made}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[RealBrowser]:
+    with real_browser() as opened:
+        yield opened
+
+
+def test_every_test_figure_of_the_run_is_on_the_page(run: Path, pages: dict[str, Path]) -> None:
+    shown = read_page(pages["one"]).text
+    results: dict[str, Any] = json.loads((run / "results.json").read_text())
+    assert len(results["test"]) == 2
+    for by_kind in results["test"].values():
+        for metrics in by_kind.values():
+            missing = [name for name, value in metrics.items() if f"{value:.4f}" not in shown]
+            assert missing == []
+    for bank in results["baselines"].values():
+        assert f"{bank['test']['transductive']['random']['ap']:.4f}" in shown
+    assert "But it has 300 events where the paper has 59,835." in shown
+
+
+def test_a_run_at_work_stands_beside_the_finished_one(pages: dict[str, Path]) -> None:
+    shown = read_page(pages["two"]).text
+    assert "2 of at most 2 epochs finished" in shown
+    assert "Comparison" in shown
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_a_browser_shows_the_page_without_a_complaint(
+    browser: RealBrowser, pages: dict[str, Path], tmp_path: Path, name: str, width: int, scheme: str
+) -> None:
+    with browser.open(pages[name], width=width, scheme=scheme) as opened:
+        assert opened.ask("document.documentElement.scrollWidth") == width
+        assert opened.ask(SMALLEST_TYPE) >= LEAST_TYPE
+        contrasts = opened.ask(CONTRASTS)
+        picture = opened.picture(tmp_path / "page.png").read_bytes()
+    assert opened.complaints == []
+    assert opened.requests == [pages[name].resolve().as_uri()]
+    assert min(contrasts.values()) >= LEAST_CONTRAST, contrasts
+    assert picture.startswith(b"\x89PNG")
+    assert struct.unpack(">I", picture[16:20]) == (width,)
+
+
+def test_dark_is_dark_and_light_is_light(browser: RealBrowser, pages: dict[str, Path]) -> None:
+    brightness = {}
+    for scheme in ("light", "dark"):
+        with browser.open(pages["one"], width=PHONE, scheme=scheme) as opened:
+            colour = opened.ask("getComputedStyle(document.body).backgroundColor")
+            brightness[scheme] = sum(int(part) for part in colour.strip("rgb()").split(",")) / 3
+    assert brightness["light"] > 230
+    assert brightness["dark"] < 40
+
+
+def test_tables_of_six_settings_fit_a_phone(browser: RealBrowser, pages: dict[str, Path]) -> None:
+    with browser.open(pages["one"], width=PHONE, scheme="light") as opened:
+        tables = "[...document.querySelectorAll('.pair .scroll')]"
+        widths = opened.ask(f"{tables}.map(each => [each.scrollWidth, each.clientWidth])")
+    assert len(widths) == 2
+    assert all(needed <= there for needed, there in widths), widths
+
+
+SMALLEST_TYPE = """Math.min(...[...document.querySelectorAll('figure > svg text')].map(each => {
+    const svg = each.ownerSVGElement
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width
+    return parseFloat(getComputedStyle(each).fontSize) * scale
+}))"""
+
+CONTRASTS = """(() => {
+    const parts = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(Number)
+    const light = colour => {
+        const linear = c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4
+        const [r, g, b] = parts(colour).map(c => linear(c / 255))
+        return .2126 * r + .7152 * g + .0722 * b
+    }
+    const behind = each => {
+        const own = getComputedStyle(each).backgroundColor
+        return own === 'rgba(0, 0, 0, 0)' ? behind(each.parentElement) : own
+    }
+    const places = {text: 'main p, main h2', small: '.note', cell: 'td', head: 'thead th', link: 'summary',
+                    tile: '.tiles span', axis: 'figure svg text.axis', tick: 'figure svg text.tick'}
+    const contrast = selector => {
+        const each = document.querySelector(selector), style = getComputedStyle(each)
+        const one = light(each.ownerSVGElement ? style.fill : style.color), two = light(behind(each))
+        return (Math.max(one, two) + .05) / (Math.min(one, two) + .05)
+    }
+    return Object.fromEntries(Object.entries(places).map(([name, selector]) => [name, contrast(selector)]))
+})()"""

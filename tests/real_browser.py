@@ -1,0 +1,69 @@
+"""A real browser without a window, for tests of pages; they are skipped where there is none.
+
+Needs playwright (`pip install -e '.[browser]'`) and a Chromium: that of `playwright install chromium`, one on
+the PATH (`apt-get install chromium`), or that of `$TPNET_BROWSER`.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass
+class OpenPage:
+    """A page in a window of its own."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    """What the browser said of it: errors and warnings."""
+    requests: list[str] = field(default_factory=list)
+
+    def ask(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+    def picture(self, path: Path) -> Path:
+        self.page.screenshot(path=path, full_page=True)
+        return path
+
+
+@dataclass(frozen=True)
+class RealBrowser:
+    """Shared by all tests."""
+
+    browser: Any
+
+    @contextmanager
+    def open(self, path: Path, *, width: int, scheme: str) -> Iterator[OpenPage]:
+        page = self.browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        opened = OpenPage(page)
+        page.on("console", lambda message: opened.complaints.append(message.text))
+        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        page.on("request", lambda request: opened.requests.append(request.url))
+        try:
+            page.goto(path.resolve().as_uri())
+            yield opened
+        finally:
+            page.close()
+
+
+@contextmanager
+def real_browser() -> Iterator[RealBrowser]:
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright; install .[browser]")
+    with api.sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+        found = os.environ.get("TPNET_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+        if not found and not Path(own).exists():
+            pytest.skip("no Chromium; run playwright install chromium, or put one on the PATH")
+        browser = playwright.chromium.launch(executable_path=found or own)
+        try:
+            yield RealBrowser(browser)
+        finally:
+            browser.close()

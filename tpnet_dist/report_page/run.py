@@ -1,0 +1,92 @@
+"""A run as the report sees it: all that its folder says, read once; a folder that is no run is refused."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tpnet_dist.config import Config
+from tpnet_dist.config_file import read_config
+from tpnet_dist.errors import InputError
+from tpnet_dist.report_page.curves import Curves, read_curves
+from tpnet_dist.report_page.event_log import EventLogFacts, Recognition, read_event_log, recognise
+from tpnet_dist.report_page.traces import PhaseSeconds, read_phases
+from tpnet_dist.run_log import METRICS_NAME, RESULTS_NAME
+
+CONFIG_NAME = "config.toml"
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run, finished or not."""
+
+    name: str
+    config: Config
+    results: Results | None
+    """None before the run is finished."""
+    curves: Curves
+    log: EventLogFacts
+    recognition: Recognition | None
+    phases: list[PhaseSeconds]
+    """By rank, of a run that was traced."""
+    last_written: datetime | None
+    """When its metrics last grew."""
+
+    @property
+    def title(self) -> str:
+        """What it was trained on."""
+        return self.recognition.dataset.name if self.recognition else self.log.name
+
+    def by_seed(self) -> dict[int, Results]:
+        """The results of each seed; none before the run is finished."""
+        if self.results is None:
+            return {}
+        several = self.results.get("seeds")
+        if several:
+            return {int(seed): results for seed, results in several.items()}
+        return {self.config.training.all_seeds()[0]: self.results}
+
+
+def read_run(folder: Path) -> Run:
+    """InputError with one sentence where there is none."""
+    if not (folder / CONFIG_NAME).is_file():
+        raise InputError(f"{folder}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
+    config, metrics = read_config(folder / CONFIG_NAME), folder / METRICS_NAME
+    log = read_event_log(config.data.folder, _log_id(folder))
+    written = datetime.fromtimestamp(metrics.stat().st_mtime).astimezone() if metrics.is_file() else None
+    return Run(
+        name=folder.resolve().name,
+        config=config,
+        results=_results(folder / RESULTS_NAME),
+        curves=read_curves(metrics),
+        log=log,
+        recognition=recognise(log),
+        phases=read_phases(folder / "profile"),
+        last_written=written,
+    )
+
+
+def _results(path: Path) -> Results | None:
+    if not path.exists():
+        return None
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(
+            f"{path}: not complete JSON ({error}); remove it and repeat the run's command"
+        ) from error
+    if not isinstance(results, dict):
+        raise InputError(f"{path}: holds no JSON object; remove it and repeat the run's command")
+    return results
+
+
+def _log_id(folder: Path) -> str | None:
+    """As a checkpoint has it; None where none says so."""
+    for manifest in sorted(folder.glob("checkpoints/seed-*/step-*/manifest.json"), reverse=True):
+        try:
+            return str(json.loads(manifest.read_text(encoding="utf-8"))["log_id"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # damaged, or just replaced by a newer one
+    return None

@@ -121,7 +121,7 @@ def draw_curve(plan: Plan, path: Path) -> None:
 
 def three_digits(number: int) -> int:
     """Rounded down to that many."""
-    unit = 10 ** max(0, len(str(number)) - 3)
+    unit: int = 10 ** max(0, len(str(number)) - 3)
     return number // unit * unit
 
 

@@ -80,7 +80,8 @@ def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[St
     done = sum(run.progress()[0] for run in waiting)
     failures = {}
     if waiting:
-        display.say(f"{len(runs)} runs, {len(runs) - len(waiting)} of them finished before")
+        plural = "s" * (len(runs) > 1)
+        display.say(f"{len(runs)} run{plural}, {len(runs) - len(waiting)} of them finished before")
     with display.stage("study", sum(run.events() for run in waiting), done=done):
         for number, run in enumerate(waiting, start=1):
             watch = RunWatch(run, display, f"run {number} of {len(waiting)}: {run}")

@@ -85,6 +85,7 @@ def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[St
     with display.stage("study", sum(run.events() for run in waiting), done=done):
         for number, run in enumerate(waiting, start=1):
             watch = RunWatch(run, display, f"run {number} of {len(waiting)}: {run}")
+            display.say(f"{watch.title}: {run.path}")
             train(run, ranks, watch.look)
             watch.end()
             if not run.is_finished:
@@ -109,8 +110,10 @@ class RunWatch:
         self._advance_to(self._total, self.title)
 
     def _advance_to(self, events: int, note: str) -> None:
-        self.display.advance(events - self._done, note)
-        self._done = events
+        # of nothing learnt yet there is no speed, and no time left
+        if events != self._done:
+            self.display.advance(events - self._done, note)
+            self._done = events
 
 
 def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:

@@ -80,10 +80,12 @@ def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[St
     done = sum(run.progress()[0] for run in waiting)
     failures = {}
     if waiting:
-        display.say(f"{len(runs)} runs, {len(runs) - len(waiting)} of them finished before")
+        plural = "s" * (len(runs) > 1)
+        display.say(f"{len(runs)} run{plural}, {len(runs) - len(waiting)} of them finished before")
     with display.stage("study", sum(run.events() for run in waiting), done=done):
         for number, run in enumerate(waiting, start=1):
             watch = RunWatch(run, display, f"run {number} of {len(waiting)}: {run}")
+            display.say(f"{watch.title}: {run.path}")
             train(run, ranks, watch.look)
             watch.end()
             if not run.is_finished:
@@ -108,8 +110,10 @@ class RunWatch:
         self._advance_to(self._total, self.title)
 
     def _advance_to(self, events: int, note: str) -> None:
-        self.display.advance(events - self._done, note)
-        self._done = events
+        # of nothing learnt yet there is no speed, and no time left
+        if events != self._done:
+            self.display.advance(events - self._done, note)
+            self._done = events
 
 
 def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:

@@ -30,7 +30,9 @@ def results_of(ap: float, **more: Any) -> dict[str, Any]:
         "batching": "events",
         "protocol": "dyglib",
         "ranks": 2,
+        "device": "cpu",
         "peak_memory_bytes": 3 * 2**29,
+        "peak_memory_bytes_by_rank": [3 * 2**29, 2**30],
         **more,
     }
 

@@ -79,7 +79,9 @@ def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str,
     assert (results["ranks"], results["epochs_run"]) == (2, 2)
     assert results["best_epoch"] in (1, 2)
     assert (results["batching"], results["protocol"]) == ("events", "dyglib")
-    assert results["peak_memory_bytes"] > 0
+    by_rank = results["peak_memory_bytes_by_rank"]
+    assert len(by_rank) == results["ranks"]
+    assert results["peak_memory_bytes"] == max(by_rank) > min(by_rank) // 2 > 0
     assert set(results["events_per_second"]) == {"train", "score"}
     for part in ("val", "test"):
         for setting in ("transductive", "inductive"):

@@ -1,6 +1,7 @@
 """The sections of a run's report: results, training, time and memory, data, settings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tpnet_dist.config import Config
 from tpnet_dist.config_keys import values_of
@@ -37,7 +38,15 @@ FIGURES_AND_FACTS = {
     "best_epoch",
 }
 """Of `results.json`: shown as results."""
-COSTS = {"epochs_run", "ranks", "peak_memory_bytes", "events_per_second/train", "events_per_second/score"}
+COSTS = {
+    "epochs_run",
+    "ranks",
+    "device",
+    "peak_memory_bytes",
+    "peak_memory_bytes_by_rank",
+    "events_per_second/train",
+    "events_per_second/score",
+}
 """Of `results.json`: shown as time and memory, each in its own words."""
 
 
@@ -118,15 +127,26 @@ def costs_section(run: Run) -> str:
 def _speed_facts(run: Run) -> list[tuple[str, str]]:
     results = run.results or {}
     found: list[tuple[str, str | None]] = [
-        ("ranks", _said(lookup(results, "ranks"), "")),
+        ("ranks", _said(lookup(results, "ranks"), _on_what(results))),
         ("training, all ranks", _said(lookup(results, "events_per_second", "train"), " events/s")),
         ("scoring, all ranks", _said(lookup(results, "events_per_second", "score"), " events/s")),
         ("peak memory, largest rank", size(peak) if (peak := lookup(results, "peak_memory_bytes")) else None),
+        ("peak memory, by rank", _memory_by_rank(results)),
         ("epochs", _said(lookup(results, "epochs_run"), "")),
         ("training time", _clock(run, "training")),
         ("evaluation time", _clock(run, "evaluation")),
     ]
     return [(what, value) for what, value in found if value is not None]
+
+
+def _on_what(results: Mapping[str, Any]) -> str:
+    """Runs of earlier releases do not say."""
+    return {"cpu": " on CPU cores", "cuda": " on GPUs"}.get(str(results.get("device")), "")
+
+
+def _memory_by_rank(results: Mapping[str, Any]) -> str | None:
+    by_rank = results.get("peak_memory_bytes_by_rank")
+    return " · ".join(map(size, by_rank)) if by_rank and len(by_rank) > 1 else None
 
 
 def _clock(run: Run, what: str) -> str | None:

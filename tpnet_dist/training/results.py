@@ -35,21 +35,25 @@ def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
 
 def facts_of(config: Config, world: World) -> dict[str, Any]:
     """How it was run; without batching and protocol figures cannot be compared."""
+    by_rank = peak_memory_by_rank(world.device)
     return {
         "batching": config.data.batching,
         "protocol": config.evaluation.protocol,
+        "device": world.device.type,
         "ranks": world.num_ranks,
-        "peak_memory_bytes": peak_memory_bytes(world.device),
+        "peak_memory_bytes": max(by_rank),
+        "peak_memory_bytes_by_rank": by_rank,
     }
 
 
-def peak_memory_bytes(device: torch.device) -> int:
-    """Of the rank that took most: on the GPU what torch held, else what the process held."""
+def peak_memory_by_rank(device: torch.device) -> list[int]:
+    """On the GPU what torch held, else what the process held."""
     if device.type == "cuda":
         mine = torch.cuda.max_memory_allocated(device)
     else:
         mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return int(torch.cat(gather_varied(torch.tensor([mine], device=device))).max())
+    by_rank: list[int] = torch.cat(gather_varied(torch.tensor([mine], device=device))).tolist()
+    return by_rank
 
 
 def print_results(results: Mapping[str, Any], console: Console) -> None:

@@ -73,6 +73,16 @@ def test_a_finished_run_whose_metrics_are_gone_shows_its_figures_all_the_same(tm
     assert "0.9000" in shown
 
 
+def test_memory_is_told_rank_by_rank_where_the_run_did(tmp_path: Path) -> None:
+    shown = page_of(write_run(tmp_path / "run", results=results_of(0.9), metrics=metrics_of())).text
+    assert "ranks 2 on CPU cores" in shown
+    assert "peak memory, by rank 1.50 GiB · 1 GiB" in shown
+    earlier = {name: value for name, value in results_of(0.9).items() if not name.endswith("by_rank")}
+    shown = page_of(write_run(tmp_path / "earlier", results=earlier, metrics=metrics_of())).text
+    assert "peak memory, largest rank 1.50 GiB" in shown
+    assert "by rank" not in shown
+
+
 def test_ranks_of_events_are_shown_where_events_were_ranked(tmp_path: Path) -> None:
     results = results_of(0.9)
     ranked = {"mrr": 0.8091, "hits@1": 0.7598, "hits@3": 0.8362, "hits@10": 0.8941}

@@ -52,7 +52,14 @@ def read_state(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such checkpoint; train first") from error
-    except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError) as error:
+    except pickle.UnpicklingError as error:
+        if "Unsupported" in str(error) or "WeightsUnpickler" in str(error):
+            raise InputError(
+                f"{path}: holds more than tensors, which might run code, so nothing of it was taken; "
+                "give a checkpoint with a state dict alone"
+            ) from error
+        raise InputError(f"{path}: not a readable checkpoint; delete it or train anew") from error
+    except (RuntimeError, EOFError, KeyError) as error:
         raise InputError(f"{path}: not a readable checkpoint; delete it or train anew") from error
     if not isinstance(state, dict):
         raise InputError(f"{path}: holds a {type(state).__name__}, no state of a model; give a checkpoint")

@@ -8,7 +8,7 @@ predictor.observe(["ann"], ["x"], [now])                    # from here on score
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from tpnet_dist.prediction.trained import Trained, open_trained
 
 GivenIds = int | str | Sequence[Any] | npt.NDArray[Any]
 
-DEFAULT_CAPACITY = 1000
+DEFAULT_CAPACITY, MAX_CAPACITY = 1000, 1 << 30
 LINKS_HELD = 1 << 20
 """Scores of several sources that are kept at a time."""
 
@@ -81,24 +81,24 @@ class Predictor:
         folder = str(data or trained.config.data.folder)
         if not folder:
             raise InputError(f"{path}: does not say which data it belongs to; name the data folder")
-        data_config = replace(trained.config.data, folder=folder)
-        trained = replace(trained, config=replace(trained.config, data=data_config))
+        trained = trained.with_data(folder)
         log = EventLog(folder)
         trained.require_log(log)
-        if trained.saved is not None:
+        saved = trained.saved
+        if saved is not None:
             if until is not None:
                 raise InputError(f"{path}: holds a past of its own; leave until away")
-            until, as_evaluated = int(trained.saved["until"]), bool(trained.saved["as_evaluated"])
-            capacity = max(capacity, int(trained.saved["capacity"]))
+            until, as_evaluated = int(saved["until"]), bool(saved["as_evaluated"])
+            capacity = max(capacity, int(saved["capacity"]))
         until = len(log) if until is None else until
-        if not 0 <= until <= len(log):
-            raise InputError(f"until is {until:,}, but must be within 0…{len(log):,}, the events of the log")
-        where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        _require_within("until", until, len(log), "the events of the log")
+        _require_within("capacity", capacity, MAX_CAPACITY, "so that ids stay small")
+        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         parts = build_parts(
-            trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=where
+            trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=device
         )
-        if trained.saved is not None:
-            load_later(trained.saved, parts)
+        if saved is not None:
+            load_later(saved, parts)
         return cls(trained, log, parts)
 
     @property
@@ -110,6 +110,17 @@ class Predictor:
     def num_events(self) -> int:
         """How many events have happened: those of the log, and those observed."""
         return self._past.num_events
+
+    @property
+    def num_observed(self) -> int:
+        """How many of them were observed."""
+        return self._past.num_events - self._past.until
+
+    @property
+    def edge_width(self) -> int:
+        """How many features an event has."""
+        features = self._past.edge_features
+        return 0 if features is None else features.width
 
     def score(self, src: GivenIds, dst: GivenIds, time: GivenTimes, *, probability: bool = False) -> Logits:
         """Logits of links, float32; the more, the likelier. `probability`: from 0 to 1 instead.
@@ -124,10 +135,19 @@ class Predictor:
         logits_B = self._scorer.logits(src_B, dst_B[:, None], times)[:, 0]
         return _probabilities(logits_B) if probability else logits_B
 
-    def top_k(self, src: GivenIds, time: GivenTimes, k: int, candidates: GivenIds | None = None) -> TopK:
+    def top_k(
+        self,
+        src: GivenIds,
+        time: GivenTimes,
+        k: int,
+        candidates: GivenIds | None = None,
+        *,
+        probability: bool = False,
+    ) -> TopK:
         """The best destinations of each source among all, or among the candidates; exact.
 
-        Of equal scores the destination that comes first among the candidates is first.
+        All are the nodes of the log, of its destinations' side where it has two, and those observed since. Of
+        equal scores the destination that comes first among the candidates is first.
         """
         sources = _as_ids(src)
         target_C = self.ids.destinations() if candidates is None else self._known(candidates)
@@ -136,16 +156,14 @@ class Predictor:
         times = as_times(time, self.log.manifest, len(sources))
         require_present(times, self.now)
         source_B = self.ids.find_links(sources, sources[:0])[0]
-        best_Bk, score_Bk = np.empty((len(sources), k), np.int64), np.empty((len(sources), k), np.float32)
-        some = max(1, LINKS_HELD // len(target_C))
-        for start in range(0, len(sources), some):
-            here = slice(start, start + some)
+        best_Bk, logits_Bk = np.empty((len(sources), k), np.int64), np.empty((len(sources), k), np.float32)
+        for here in _some_at_a_time(len(sources), len(target_C)):
             target_BC = np.broadcast_to(target_C, (len(source_B[here]), len(target_C)))
             logits_BC = self._scorer.logits(source_B[here], target_BC, times[here])
-            for row, logits_C in enumerate(logits_BC, start):
-                best_k = _best(logits_C, k)
-                best_Bk[row], score_Bk[row] = target_C[best_k], logits_C[best_k]
-        return TopK(self.ids.raw_of(best_Bk), score_Bk)
+            for row, logits_C in enumerate(logits_BC, here.start):
+                places = _best(logits_C, k)
+                best_Bk[row], logits_Bk[row] = target_C[places], logits_C[places]
+        return TopK(self.ids.raw_of(best_Bk), _probabilities(logits_Bk) if probability else logits_Bk)
 
     def observe(
         self, src: GivenIds, dst: GivenIds, time: GivenTimes, features: npt.ArrayLike | None = None
@@ -194,6 +212,11 @@ class Predictor:
         return dense_C
 
 
+def _require_within(name: str, value: int, most: int, why: str) -> None:
+    if not 0 <= value <= most:
+        raise InputError(f"{name} is {value:,}, but must be within 0…{most:,}, {why}; change it")
+
+
 def _as_ids(given: GivenIds) -> Ids:
     return np.atleast_1d(np.asarray(given))
 
@@ -205,6 +228,11 @@ def _same_length(src: GivenIds, dst: GivenIds) -> tuple[Ids, Ids]:
             f"{len(sources):,} sources and {len(destinations):,} destinations; give as many of each"
         )
     return sources, destinations
+
+
+def _some_at_a_time(num_sources: int, num_targets: int) -> Iterator[slice]:
+    some = max(1, LINKS_HELD // num_targets)
+    return (slice(start, start + some) for start in range(0, num_sources, some))
 
 
 def _best(scores_C: Logits, k: int) -> npt.NDArray[np.int64]:

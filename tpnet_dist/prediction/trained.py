@@ -39,6 +39,11 @@ class Trained:
     saved: Mapping[str, Any] | None = None
     """What a predictor that was saved had seen."""
 
+    def with_data(self, folder: str) -> "Trained":
+        """The same, with the data there."""
+        data = replace(self.config.data, folder=folder)
+        return replace(self, config=replace(self.config, data=data))
+
     def require_log(self, log: EventLog) -> None:
         if self.log_id not in (None, log.manifest.log_id):
             raise InputError(

@@ -46,6 +46,7 @@ bench: $(READY) ## Run the short version of most benchmarks
 	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000 --warm-up 6400 --random-nodes 2e4
 	$(RUN)/python -m benchmarks.neighbors --events 1e6 --nodes 2e4
 	$(RUN)/python -m benchmarks.rank_memory --events 1e6
+	$(RUN)/python -m benchmarks.predict --pairs 1e4 --links 4000 --sources 2 --observed 4000
 	$(RUN)/python -m benchmarks.train_step --steps 3 --turns 3 --ranking 100 --ranking-events 200
 
 clean: ## Remove everything that was built, the environment included

@@ -1,30 +1,24 @@
 """A predictor that is told the test part event by event gives the trainer's scores, whoever trained."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.predictors import replayed_scores, scores_by_trainer, train_run
+from tests.predictors import replayed_scores, scores_by_trainer, shop_log, train_run
 from tests.rank_pool import RankPools
+from tests.ranks.test_training_parity import config_of_groups
 from tests.training_runs import small_config, small_log
 from tpnet_dist.config import Config
 
 TOLERANCE = 1e-5
-"""Float32 sums are added in another order where batches are scored one by one."""
-
-VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
-    "events": {},
-    "timestamps": {"data": {"batching": "timestamps"}},
-    "paper profile, transition walks": {"model": {"profile": "paper"}, "memory": {"walk": "transition"}},
-    "no memory": {"memory": {"enabled": False}},
-}
+"""Float32 sums are added in another order where links are scored one by one."""
+ONE_EPOCH = {"epochs": 1, "learning_rate": 1e-3}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_log(tmp_path_factory.mktemp("prediction") / "log")
+    return small_log(tmp_path_factory.mktemp("prediction") / "log", events=600)
 
 
 def require_the_trainers_scores(rank_pools: RankPools, num_ranks: int, config: Config, run: Path) -> None:
@@ -32,8 +26,8 @@ def require_the_trainers_scores(rank_pools: RankPools, num_ranks: int, config: C
     pool.run(train_run, config, run)
     trainers = pool.run(scores_by_trainer, config, run)[0]
     found = replayed_scores(run, config, trainers.negative_N)
-    assert len(found) == len(trainers.scores_N2) > 100
-    assert trainers.scores_N2.std() > 1e-3
+    assert len(found) == len(trainers.scores_N2) > 30
+    assert trainers.scores_N2.std() > 100 * TOLERANCE
     np.testing.assert_allclose(found, trainers.scores_N2, rtol=0, atol=TOLERANCE)
 
 
@@ -41,11 +35,24 @@ def require_the_trainers_scores(rank_pools: RankPools, num_ranks: int, config: C
 def test_a_replayed_test_part_has_the_trainers_scores(
     rank_pools: RankPools, folder: Path, tmp_path: Path, num_ranks: int
 ) -> None:
-    config = small_config(folder, training={"learning_rate": 1e-3})
+    config = small_config(folder, training=ONE_EPOCH)
     require_the_trainers_scores(rank_pools, num_ranks, config, tmp_path / "run")
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "events"])
-def test_other_settings_too(rank_pools: RankPools, folder: Path, tmp_path: Path, variant: str) -> None:
-    config = small_config(folder, **{"training": {"epochs": 1}, **VARIANTS[variant]})
+def test_groups_of_equal_times_have_the_trainers_scores(rank_pools: RankPools, tmp_path: Path) -> None:
+    require_the_trainers_scores(rank_pools, 1, config_of_groups(tmp_path / "log"), tmp_path / "run")
+
+
+def test_two_id_spaces_with_features_have_the_trainers_scores(rank_pools: RankPools, tmp_path: Path) -> None:
+    shop_log(tmp_path / "log")
+    config = small_config(
+        tmp_path / "log", model={"profile": "paper"}, memory={"walk": "transition"}, training=ONE_EPOCH
+    )
+    require_the_trainers_scores(rank_pools, 1, config, tmp_path / "run")
+
+
+def test_a_model_without_memory_has_the_trainers_scores(
+    rank_pools: RankPools, folder: Path, tmp_path: Path
+) -> None:
+    config = small_config(folder, memory={"enabled": False}, training=ONE_EPOCH)
     require_the_trainers_scores(rank_pools, 1, config, tmp_path / "run")

@@ -56,6 +56,6 @@ def _take_projection(memory: Memory, trained: Trained, raw: npt.NDArray[Any], pa
     if features is None or raw.dtype.kind != "i" or not 1 <= raw.min() <= raw.max() < len(features):
         return
     nodes = torch.arange(len(raw))
-    memory.table.start_from(features[torch.from_numpy(raw)], nodes)
+    memory.table.start_from(features[torch.tensor(raw)], nodes)
     if padding is not None:
         memory.table.start_from(features[:1], torch.tensor([padding]))

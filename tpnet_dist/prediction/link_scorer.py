@@ -34,7 +34,7 @@ class _FurtherDestinations:
     dst_BC: Dense
 
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
-        return NegativeEnds(None, self.dst_BC[here].astype(np.int32))
+        return NegativeEnds(None, np.ascontiguousarray(self.dst_BC[here], np.int32))
 
 
 class LinkScorer:

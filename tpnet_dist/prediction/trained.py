@@ -148,6 +148,6 @@ def _with_sizes(config: Config, sizes: PublishedSizes, width: int | None) -> Con
 
 
 def _tensors(path: Path, state: Mapping[str, Any]) -> Mapping[str, Tensor]:
-    if not all(isinstance(value, Tensor) for value in state.values()):
+    if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()):
         raise InputError(f"{path}: holds no weights by their names; give a checkpoint of TPNet")
     return state

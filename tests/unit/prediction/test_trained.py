@@ -88,9 +88,8 @@ def test_a_released_checkpoint_gives_the_scores_of_the_same_weights_of_ours(
     run: Path, config: Config, tmp_path: Path
 ) -> None:
     torch.save(published_state(config), tmp_path / "theirs.pkl")
-    theirs = Predictor.load(
-        tmp_path / "theirs.pkl", data=config.data.folder, config=Config(memory=config.memory)
-    )
+    settings = Config(memory=config.memory, evaluation=config.evaluation)
+    theirs = Predictor.load(tmp_path / "theirs.pkl", data=config.data.folder, config=settings)
     ours = Predictor.load(changed_best(run, tmp_path / "ours.pt", epoch=0))
     np.testing.assert_allclose(scores_of(theirs), scores_of(ours), rtol=0, atol=1e-6)
 

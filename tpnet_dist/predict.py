@@ -176,9 +176,9 @@ def _predict(command: PredictCommand, predictor: "Predictor", world: "World") ->
         skip_unknown=command.skip_unknown,
         probability=command.probability,
     )
-    names = {"src": command.src, "dst": command.dst, "time": command.time}
     if command.pairs is not None and command.out is not None:
-        job.score(LinkFile(command.pairs, **names), command.out)
+        pairs = LinkFile(command.pairs, src=command.src, dst=command.dst, time=command.time)
+        job.score(pairs, command.out)
     if command.sources is not None and command.top_k is not None and command.out is not None:
         among = command.candidates
         candidates = None if among is None else LinkFile(among, src=command.dst, dst=None).read().src

@@ -9,10 +9,13 @@ from tests.predictors import replayed_scores, scores_by_trainer, shop_log, train
 from tests.rank_pool import RankPools
 from tests.ranks.test_training_parity import config_of_groups
 from tests.training_runs import small_config, small_log
+from tpnet_dist import Predictor
 from tpnet_dist.config import Config
 
 TOLERANCE = 1e-5
 """Float32 sums are added in another order where links are scored one by one."""
+SECONDS = 280.0
+"""Where the machine is busy; else it takes a few."""
 ONE_EPOCH = {"epochs": 1, "learning_rate": 1e-3}
 
 
@@ -23,8 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def require_the_trainers_scores(rank_pools: RankPools, num_ranks: int, config: Config, run: Path) -> None:
     pool = rank_pools[num_ranks]
-    pool.run(train_run, config, run)
-    trainers = pool.run(scores_by_trainer, config, run)[0]
+    pool.run(train_run, config, run, seconds=SECONDS)
+    trainers = pool.run(scores_by_trainer, config, run, seconds=SECONDS)[0]
     found = replayed_scores(run, config, trainers.negative_N)
     assert len(found) == len(trainers.scores_N2) > 30
     assert trainers.scores_N2.std() > 100 * TOLERANCE
@@ -37,6 +40,16 @@ def test_a_replayed_test_part_has_the_trainers_scores(
 ) -> None:
     config = small_config(folder, training=ONE_EPOCH)
     require_the_trainers_scores(rank_pools, num_ranks, config, tmp_path / "run")
+    require_the_newest_checkpoint_to_be_as_good(tmp_path / "run")
+
+
+def require_the_newest_checkpoint_to_be_as_good(run: Path) -> None:
+    """After one epoch its weights are the best."""
+    [newest] = run.glob("checkpoints/seed-0/step-*-epoch-1")
+    best, same = Predictor.load(run), Predictor.load(newest)
+    raw = best.ids.raw_of(best.ids.destinations())
+    scores = [each.score(raw, raw[::-1], each.now) for each in (best, same)]
+    assert scores[0].tolist() == scores[1].tolist()
 
 
 def test_groups_of_equal_times_have_the_trainers_scores(rank_pools: RankPools, tmp_path: Path) -> None:

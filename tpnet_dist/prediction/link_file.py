@@ -33,9 +33,11 @@ class LinkBlock:
     def __len__(self) -> int:
         return len(self.src)
 
-    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> "LinkBlock":
-        columns = (self.src, self.dst, self.time, self.features)
-        return LinkBlock(self.first_row, *(None if column is None else column[rows] for column in columns))
+    def __getitem__(self, rows: slice | npt.NDArray[np.bool_]) -> "LinkBlock":
+        dst, time, features = (
+            None if column is None else column[rows] for column in (self.dst, self.time, self.features)
+        )
+        return LinkBlock(self.first_row, self.src[rows], dst, time, features)
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,12 @@ class LinkFile:
         blocks = list(self.blocks())
         if not blocks:
             raise InputError(f"{self.path}: holds no rows; give a file with some")
-        columns = [[getattr(block, name) for block in blocks] for name in ("src", "dst", "time", "features")]
-        return LinkBlock(0, *(None if each[0] is None else np.concatenate(each) for each in columns))
+        src, dst, time, features = (
+            _together([getattr(block, name) for block in blocks])
+            for name in ("src", "dst", "time", "features")
+        )
+        assert src is not None
+        return LinkBlock(0, src, dst, time, features)
 
     def _tables(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -79,31 +85,39 @@ class LinkFile:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._is_parquet():
             with pq.ParquetFile(self.path) as file:
+                self._require_columns(file.schema_arrow.names)
                 yield from file.iter_batches(ROWS_PER_BLOCK)
-            return
-        if not self.path.stat().st_size:
-            return
-        texts = {name: pa.string() for name in (self.src, self.dst) if name is not None}
-        with pa.input_stream(self.path) as stream:
-            yield from pyarrow.csv.open_csv(
-                stream,
-                pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
-                convert_options=pyarrow.csv.ConvertOptions(column_types=texts, strings_can_be_null=False),
-            )
+        elif self.path.stat().st_size:
+            with pa.input_stream(self.path) as stream:
+                names = pyarrow.csv.open_csv(stream).schema.names
+            self._require_columns(names)
+            with pa.input_stream(self.path) as stream:
+                yield from pyarrow.csv.open_csv(
+                    stream,
+                    pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
+                    convert_options=self._types(names),
+                )
 
-    def _block(self, batch: pa.RecordBatch, first_row: int) -> LinkBlock:
-        names = batch.schema.names
+    def _types(self, names: list[str]) -> "pyarrow.csv.ConvertOptions":
+        """Ids as they are written, features as numbers; a column that nobody asks for may hold anything."""
+        ends = [name for name in (self.src, self.dst) if name is not None]
+        rest = [name for name in names if name not in (*ends, self.time)] if self.num_features else []
+        types = {**dict.fromkeys(ends, pa.string()), **dict.fromkeys(rest, pa.float32())}
+        used = [name for name in names if name in types or name == self.time]
+        return pyarrow.csv.ConvertOptions(column_types=types, include_columns=used, strings_can_be_null=False)
+
+    def _require_columns(self, names: list[str]) -> None:
         for name in (self.src, self.dst):
             if name is not None and name not in names:
                 raise InputError(
                     f"{self.path}: has no column {name} among {', '.join(names)}; name it with --src or --dst"
                 )
+
+    def _block(self, batch: pa.RecordBatch, first_row: int) -> LinkBlock:
         dst = None if self.dst is None else self._ids(batch.column(self.dst))
-        time = self._times(batch.column(self.time)) if self.time in names else None
-        block = LinkBlock(first_row, self._ids(batch.column(self.src)), dst, time, None)
-        if not self.num_features:
-            return block
-        return LinkBlock(first_row, block.src, dst, time, self._features(batch))
+        time = self._times(batch.column(self.time)) if self.time in batch.schema.names else None
+        features = self._features(batch) if self.num_features else None
+        return LinkBlock(first_row, self._ids(batch.column(self.src)), dst, time, features)
 
     def _ids(self, column: pa.Array) -> Ids:
         if pa.types.is_integer(column.type) and not column.null_count:
@@ -136,3 +150,7 @@ class LinkFile:
 
     def _is_parquet(self) -> bool:
         return self.path.suffix == ".parquet"
+
+
+def _together(parts: list[Any]) -> npt.NDArray[Any] | None:
+    return None if parts[0] is None else np.concatenate(parts)

@@ -67,7 +67,7 @@ class Predictor:
         capacity: int = DEFAULT_CAPACITY,
         device: torch.device | str | None = None,
     ) -> "Predictor":
-        """Open what was trained, then record the events of its log, some 100,000 a second.
+        """Open what was trained, then record the events of its log, since checkpoints hold no rows.
 
         `path`: the folder of a run, a `best.pt`, a `step-N/`, a predictor that was saved, or a checkpoint of
         the released code (then `data`, and `config` for its λ). Pickles are read as tensors, never run.

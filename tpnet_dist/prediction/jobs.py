@@ -16,7 +16,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.batch_plan import slice_of
 from tpnet_dist.events.raw_ids import UNKNOWN, Ids, Side, some_of
 from tpnet_dist.events.shards import Times
-from tpnet_dist.prediction.link_file import LinkBlock, LinkFile
+from tpnet_dist.prediction.link_file import FileBlock, LinkFile
 from tpnet_dist.prediction.predictor import Predictor
 from tpnet_dist.prediction.score_file import Columns, ScoreWriter, score_file
 from tpnet_dist.prediction.times import as_times, require_present
@@ -44,7 +44,7 @@ class _Unknown:
     """Distinct, in order."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Job:
     """What a command asks for, of one predictor; every rank has the same one."""
 
@@ -84,7 +84,7 @@ class Job:
                     self.display.advance(len(block))
         self.display.say(f"{out}: the {k:,} likeliest destinations of {num_rows:,} sources")
 
-    def _best(self, block: LinkBlock, k: int, candidates: Ids | None) -> Columns:
+    def _best(self, block: FileBlock, k: int, candidates: Ids | None) -> Columns:
         times, mine = self._times(block), self._slice(len(block))
         parts = self.world.gather_objects(
             self.predictor.top_k(block.src[mine], times[mine], k, candidates, probability=self.probability)
@@ -121,14 +121,14 @@ class Job:
             raise InputError(f"{file.path}: all {what} name unknown ids; give some of the log's")
         return num_rows - unknown.rows
 
-    def _known_blocks(self, file: LinkFile) -> Iterator[LinkBlock]:
+    def _known_blocks(self, file: LinkFile) -> Iterator[FileBlock]:
         """Without rows that are left out; never empty."""
         for block in file.blocks():
             known = block[self._note_unknown(block, _Unknown())]
             if len(known):
                 yield known
 
-    def _note_unknown(self, block: LinkBlock, unknown: _Unknown) -> npt.NDArray[np.bool_]:
+    def _note_unknown(self, block: FileBlock, unknown: _Unknown) -> npt.NDArray[np.bool_]:
         """Which rows name known ids alone."""
         is_known = np.ones(len(block), bool)
         columns: list[tuple[Ids | None, Side]] = [(block.src, "src"), (block.dst, "dst")]
@@ -140,7 +140,7 @@ class Job:
         unknown.rows += int((~is_known).sum())
         return is_known
 
-    def _times(self, block: LinkBlock) -> Times:
+    def _times(self, block: FileBlock) -> Times:
         given = block.time
         if given is None:
             given = np.asarray(self.predictor.now if self.at is None else self.at)

@@ -20,10 +20,9 @@ _BLOCK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class LinkBlock:
+class FileBlock:
     """Consecutive rows; a column that the file does not have is None."""
 
-    first_row: int
     src: Ids
     dst: Ids | None
     time: npt.NDArray[Any] | None
@@ -33,11 +32,11 @@ class LinkBlock:
     def __len__(self) -> int:
         return len(self.src)
 
-    def __getitem__(self, rows: slice | npt.NDArray[np.bool_]) -> "LinkBlock":
+    def __getitem__(self, rows: slice | npt.NDArray[np.bool_]) -> "FileBlock":
         dst, time, features = (
             None if column is None else column[rows] for column in (self.dst, self.time, self.features)
         )
-        return LinkBlock(self.first_row, self.src[rows], dst, time, features)
+        return FileBlock(self.src[rows], dst, time, features)
 
 
 @dataclass(frozen=True)
@@ -52,14 +51,19 @@ class LinkFile:
     num_features: int = 0
     """The columns after these three, in order, if there must be so many."""
 
-    def blocks(self) -> Iterator[LinkBlock]:
+    def blocks(self) -> Iterator[FileBlock]:
         """In order; may be read again and again. A file without rows has none."""
-        first_row = 0
-        for table in self._tables():
-            yield self._block(table, first_row)
-            first_row += len(table)
+        try:
+            for batch in self._batches():
+                for start in range(0, len(batch), ROWS_PER_BLOCK):
+                    yield self._block(batch.slice(start, ROWS_PER_BLOCK))
+        except FileNotFoundError as error:
+            raise InputError(f"{self.path}: there is no such file; give one that exists") from error
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            kind = "Parquet" if self._is_parquet() else "CSV with a header"
+            raise InputError(f"{self.path}: not readable as {kind}: {error}; mend it") from error
 
-    def read(self) -> LinkBlock:
+    def read(self) -> FileBlock:
         """All rows; refuses a file without any."""
         blocks = list(self.blocks())
         if not blocks:
@@ -69,18 +73,7 @@ class LinkFile:
             for name in ("src", "dst", "time", "features")
         )
         assert src is not None
-        return LinkBlock(0, src, dst, time, features)
-
-    def _tables(self) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in self._batches():
-                for start in range(0, len(batch), ROWS_PER_BLOCK):
-                    yield batch.slice(start, ROWS_PER_BLOCK)
-        except FileNotFoundError as error:
-            raise InputError(f"{self.path}: there is no such file; give one that exists") from error
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            kind = "Parquet" if self._is_parquet() else "CSV with a header"
-            raise InputError(f"{self.path}: not readable as {kind}: {error}; mend it") from error
+        return FileBlock(src, dst, time, features)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._is_parquet():
@@ -113,11 +106,11 @@ class LinkFile:
                     f"{self.path}: has no column {name} among {', '.join(names)}; name it with --src or --dst"
                 )
 
-    def _block(self, batch: pa.RecordBatch, first_row: int) -> LinkBlock:
+    def _block(self, batch: pa.RecordBatch) -> FileBlock:
         dst = None if self.dst is None else self._ids(batch.column(self.dst))
         time = self._times(batch.column(self.time)) if self.time in batch.schema.names else None
         features = self._features(batch) if self.num_features else None
-        return LinkBlock(first_row, self._ids(batch.column(self.src)), dst, time, features)
+        return FileBlock(self._ids(batch.column(self.src)), dst, time, features)
 
     def _ids(self, column: pa.Array) -> Ids:
         if pa.types.is_integer(column.type) and not column.null_count:

@@ -187,6 +187,8 @@ class Predictor:
     def batch(self) -> Iterator[None]:
         """What is observed within is met as a neighbour at once, but recorded in the rows at the end,
         together: so the events of a batch are scored in training and evaluation."""
+        if self._holds_back:
+            raise InputError("a batch is under way already; end it before the next")
         self._holds_back = True
         try:
             yield

@@ -20,7 +20,10 @@ from tpnet_dist.prediction.past import Past
 from tpnet_dist.training.link_planner import LinkPlanner, NegativeEnds
 from tpnet_dist.training.link_queries import QueryMaker, rows_ahead
 from tpnet_dist.training.links import PlannedLinks
-from tpnet_dist.training.scoring import EVALUATION_KEY, LINKS_PER_PIECE, logits_of
+from tpnet_dist.training.scoring import EVALUATION_KEY, logits_of
+
+LINKS_PER_PIECE = 1000
+"""Half of the evaluation's, which take the published model 1.3 GiB at a time."""
 
 Logits = npt.NDArray[np.float32]
 Piece = tuple[slice, slice]

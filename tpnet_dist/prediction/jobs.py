@@ -6,7 +6,7 @@ refusal; then to score it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -122,11 +122,13 @@ class Job:
         return num_rows - unknown.rows
 
     def _known_blocks(self, file: LinkFile) -> Iterator[FileBlock]:
-        """Without rows that are left out; never empty."""
+        """Without rows that are left out, ids written as in the log; never empty."""
+        ids = self.predictor.ids
         for block in file.blocks():
             known = block[self._note_unknown(block, _Unknown())]
             if len(known):
-                yield known
+                dst = None if known.dst is None else ids.raw_of(ids.find(known.dst, "dst"))
+                yield replace(known, src=ids.raw_of(ids.find(known.src, "src")), dst=dst)
 
     def _note_unknown(self, block: FileBlock, unknown: _Unknown) -> npt.NDArray[np.bool_]:
         """Which rows name known ids alone."""

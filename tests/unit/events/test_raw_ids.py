@@ -43,6 +43,8 @@ def test_in_one_space_a_newcomer_is_one_node_on_both_sides() -> None:
     assert (src.tolist(), dst.tolist()) == ([4, 1], [5, 4])
     assert ids.find(np.array([60, 50]), "src").tolist() == [5, 4]
     assert ids.destinations().tolist() == [0, 1, 2, 4, 5]
+    raw = ids.raw_of(np.array([5, 0, 4]))
+    assert (raw.tolist(), raw.dtype) == ([60, 30, 50], np.int64)
 
 
 def test_whoever_is_unknown_gets_a_free_id_for_once() -> None:

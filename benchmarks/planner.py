@@ -38,6 +38,8 @@ class Settings:
     device: str
     """A file that `tpnet_dist.plan --calibrate` wrote on this machine."""
     study: Path = Path("build/scalability")
+    logs: Path = Path("build/scalability/logs")
+    """Where the study's logs are."""
     most_edges: float = 1e7
     """Larger logs are left out: planning all their batches takes long."""
 
@@ -116,7 +118,7 @@ def main() -> None:
     lines = [json.loads(text) for text in (settings.study / "figures.jsonl").read_text().splitlines()]
     newest = {(line["edges"], line["ranks"]): line for line in lines if line["contestant"] == "ours"}
     figures = [
-        compare(line, settings.study / "logs" / f"random-{line['edges']}", device)
+        compare(line, settings.logs / f"random-{line['edges']}", device)
         for line in newest.values()
         if line["edges"] <= settings.most_edges
     ]

@@ -24,8 +24,10 @@ def write_log(
     labels: Sequence[float] | npt.NDArray[np.number] | None = None,
     edge_features: Features | None = None,
     node_features: Features | None = None,
+    raw_ids: pa.Table | None = None,
 ) -> EventLog:
-    """Write the events and open them; whole times become int64, labels are the event numbers if not given."""
+    """Write the events and open them; whole times become int64, labels are the event numbers if not given,
+    raw ids the dense ones."""
     times = np.asarray(time)
     times = times.astype(np.int64 if np.issubdtype(times.dtype, np.integer) else np.float64)
     sources, destinations = np.asarray(src, np.int32), np.asarray(dst, np.int32)
@@ -37,8 +39,9 @@ def write_log(
     )
     writer.append(EventColumns(sources, destinations, times, np.asarray(label, np.float32)))
     writer.finish(
-        pa.table({"raw_id": np.arange(num_nodes)}),
+        raw_ids or pa.table({"raw_id": np.arange(num_nodes)}),
         source={},
+        bipartite=raw_ids is not None and "side" in raw_ids.column_names,
         has_labels=labels is not None,
         edge_features=_write_features(folder / EDGE_FEATURES_NAME, edge_features),
         node_features=_write_features(folder / NODE_FEATURES_NAME, node_features),

@@ -9,13 +9,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # part → parts of ours it may import, besides itself
 ALLOWED = {
-    "tpnet_dist": set(),
+    "tpnet_dist": {"tpnet_dist.prediction"},
     "tpnet_dist.errors": set(),
     "tpnet_dist.flags": set(),
     "tpnet_dist.whole_file": set(),
     "tpnet_dist.only_writer": {"tpnet_dist.errors"},
     "tpnet_dist.read_ahead": set(),
     "tpnet_dist.keyed_draws": set(),
+    "tpnet_dist.growing_array": set(),
     "tpnet_dist.config": {"tpnet_dist.errors"},
     "tpnet_dist.config_keys": {"tpnet_dist.config", "tpnet_dist.errors", "tpnet_dist.flags"},
     "tpnet_dist.config_file": {
@@ -45,6 +46,7 @@ ALLOWED = {
     },
     "tpnet_dist.events": {
         "tpnet_dist.errors",
+        "tpnet_dist.growing_array",
         "tpnet_dist.read_ahead",
         "tpnet_dist.keyed_draws",
         "tpnet_dist.only_writer",
@@ -53,6 +55,7 @@ ALLOWED = {
     "tpnet_dist.ranks": {"tpnet_dist.errors"},
     "tpnet_dist.memory": {
         "tpnet_dist.errors",
+        "tpnet_dist.growing_array",
         "tpnet_dist.read_ahead",
         "tpnet_dist.keyed_draws",
         "tpnet_dist.ranks",
@@ -77,6 +80,17 @@ ALLOWED = {
         "tpnet_dist.errors",
         "tpnet_dist.keyed_draws",
         "tpnet_dist.config",
+        "tpnet_dist.whole_file",
+        "tpnet_dist.events",
+        "tpnet_dist.ranks",
+        "tpnet_dist.memory",
+        "tpnet_dist.model",
+        "tpnet_dist.training",
+    },
+    "tpnet_dist.prediction": {
+        "tpnet_dist.errors",
+        "tpnet_dist.config",
+        "tpnet_dist.config_keys",
         "tpnet_dist.whole_file",
         "tpnet_dist.events",
         "tpnet_dist.ranks",

@@ -1,3 +1,18 @@
 """Distributed training of TPNet, a temporal link predictor, on sharded event logs."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tpnet_dist.prediction.predictor import Predictor
+
 __version__ = "0.1.0"
+__all__ = ["Predictor", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    """On first use: torch takes seconds to import."""
+    if name == "Predictor":
+        from tpnet_dist.prediction.predictor import Predictor
+
+        return Predictor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

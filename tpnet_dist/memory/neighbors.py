@@ -21,7 +21,7 @@ Words sort by event, so one comparison of words says "before this event".
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,15 @@ class Neighbors:
     def ids_padded_with(self, node: int) -> Tensor:
         """For those who look up a row for every slot: an id that exists, where there is no neighbour."""
         return self.ids_BM.masked_fill(~self.mask_BM, node)
+
+
+class NeighborLookup(Protocol):
+    """Who answers: an index of some nodes, one spread over ranks, or one that grows."""
+
+    def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors: ...
+    def uniform(
+        self, node_B: Tensor, before_event_B: Tensor, query_B: Tensor, *, count: int, key: SampleKey
+    ) -> Neighbors: ...
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,16 @@ class NeighborIndex:
         drawn_BM = fractions_of(key, query_B, count).mul_(size_B1).to(torch.int64)
         place_BM = _sort_rows(drawn_BM.add_(begin_B[:, None] + 1))
         return self._read(place_BM, (size_B1 > 0).repeat(1, count))
+
+    def num_before(self, node_B: Tensor, before_event_B: Tensor) -> Tensor:
+        """How many interactions each node has among the events below its bound."""
+        begin_B, end_B = self._history(node_B, before_event_B)
+        return end_B - begin_B
+
+    def at(self, node_B: Tensor, place_BM: Tensor, mask_BM: Tensor) -> Neighbors:
+        """Interactions of each node by their places in its history, 0 being the oldest."""
+        begin_B = self.starts.index_select(0, node_B - self.first_node).to(torch.int64)
+        return self._read(begin_B[:, None] + 1 + place_BM, mask_BM)
 
     def _tensors(self) -> dict[str, Tensor]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}

@@ -71,6 +71,11 @@ class RowTable:
         )
         self._forget_the_past()
 
+    def start_from(self, features_UD: Tensor, local_U: Tensor) -> None:
+        """Take these random features of some rows instead of those drawn; before any event is recorded."""
+        self.rows_NLD[local_U, 0] = features_UD.to(self.rows_NLD)
+        self._forget_the_past()
+
     def read(self, local_U: Tensor, *, products: bool) -> list[Tensor]:
         """Rows (U, L, D), and their self-products (U, L, L) if asked for."""
         rows_ULD = self.rows_NLD.index_select(0, local_U)

@@ -1,13 +1,13 @@
 """Timestamp batches of a view as the memory takes them, and which of them are recorded together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 import torch
 
-from tpnet_dist.events.batch_plan import BatchPlan
+from tpnet_dist.events.batch_plan import Batch, BatchPlan
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.memory.memory import Memory
@@ -41,8 +41,13 @@ class EventBatch:
 def batches_to_record(
     log: EventLog, view: EventView, plan: BatchPlan, from_batch: int = 0
 ) -> Iterator[EventBatch]:
+    return grouped(log, view.batches(plan, from_batch))
+
+
+def grouped(log: EventLog, batches: Iterable[tuple[Batch, SelectedEvents]]) -> Iterator[EventBatch]:
+    """As the memory takes them; `log` tells what their times mean."""
     group: list[BatchEvents] = []
-    for batch, selected in view.batches(plan, from_batch):
+    for batch, selected in batches:
         columns = selected.columns
         events = BatchEvents(
             torch.from_numpy(columns.src.astype(np.int64)),
@@ -66,6 +71,18 @@ def replay(
     progress: Progress = lambda num_events: None,
 ) -> None:
     """Record the first batches of a view, or all, scoring none: the memory ends as if they had been."""
+    batches = islice(batches_to_record(log, view, plan), num_batches)
+    record_each(memory, batches, prefetch=1, progress=progress)
+
+
+def record_each(
+    memory: Memory,
+    batches: Iterable[EventBatch],
+    *,
+    prefetch: int,
+    progress: Progress = lambda num_events: None,
+) -> None:
+    """One after another, nothing of them being asked for."""
     requests = (
         MemoryRequest(
             batch.events,
@@ -75,7 +92,7 @@ def replay(
             group=batch.group,
             products=False,
         )
-        for batch in islice(batches_to_record(log, view, plan), num_batches)
+        for batch in batches
     )
-    for num_events, _ in fetch_ahead(memory, requests, prefetch=1):
+    for num_events, _ in fetch_ahead(memory, requests, prefetch=prefetch):
         progress(num_events)

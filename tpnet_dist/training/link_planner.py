@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from tpnet_dist.events.batch_plan import BatchPlan, slice_of
+from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.memory.neighbors import Neighbors
+from tpnet_dist.memory.neighbors import NeighborLookup, Neighbors
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.training.event_batches import EventBatch, batches_to_record
 from tpnet_dist.training.links import LinkBlock, PlannedLinks
 
@@ -52,7 +52,7 @@ class LinkPlanner:
     log: EventLog
     rank: int
     num_ranks: int
-    neighbors: ShardedNeighbors
+    neighbors: NeighborLookup
     num_neighbors: int
     sampling: Literal["recent", "uniform"]
     sample_key: SampleKey
@@ -60,6 +60,8 @@ class LinkPlanner:
     padding_node: int | None = None
     """The node that stands in empty neighbour slots and is taken for a neighbour there, as in the released
     code, which also reads rows at the last recorded time; None: empty slots are left out."""
+    later_features: FeatureRows | None = None
+    """Edge features, where there are more events than in the log; None: the log's."""
 
     def requests(
         self,
@@ -100,14 +102,20 @@ class LinkPlanner:
             for offset in range(0, largest_slice, size)
         ]
 
-    @record_function("plan")
     def _plan(self, batch: EventBatch, here: slice, memory_time: float) -> PlannedLinks:
-        mine = batch.selected[here]
-        time_B = batch.events.time_B[here]
+        return self.plan(batch.selected, batch.events.time_B, here, memory_time)
+
+    @record_function("plan")
+    def plan(
+        self, selected: SelectedEvents, seconds: Tensor, here: slice, memory_time: float
+    ) -> PlannedLinks:
+        """The events `here` of some that need not be in the log, at `seconds` since its first event."""
+        mine = selected[here]
+        time_B = seconds[here]
         read_time_B = time_B if self.padding_node is None else torch.full_like(time_B, memory_time)
         links: list[tuple[Ids, Ids]] = [(mine.columns.src, mine.columns.dst[:, None])]
         for negatives in self.negatives:
-            drawn = negatives.draw(batch.selected, here)
+            drawn = negatives.draw(selected, here)
             if drawn.src_B is None:
                 links[0] = (links[0][0], np.concatenate([links[0][1], drawn.dst_BC], axis=1))
             else:
@@ -144,7 +152,7 @@ class LinkPlanner:
         )
 
     def _edge_features(self, events_BSM: Tensor, mask_BSM: Tensor) -> Tensor | None:
-        features = self.log.edge_features
+        features = self.log.edge_features if self.later_features is None else self.later_features
         if features is None:
             return None
         chosen = features[events_BSM.clamp(min=0).numpy()]

@@ -87,13 +87,21 @@ def model_for(config: Config, *, node_width: int, edge_width: int) -> TPNet:
 
 
 def build_memory(
-    config: Config, log: EventLog, exchange: Exchange, device: torch.device, seed: int, cache_rows: int
+    config: Config,
+    log: EventLog,
+    exchange: Exchange,
+    device: torch.device,
+    seed: int,
+    cache_rows: int,
+    *,
+    further_nodes: int = 0,
 ) -> Memory | None:
+    """`further_nodes`: room for nodes that are not in the log, after all others."""
     settings = config.memory
     if not settings.enabled:
         return None
     return Memory(
-        memory_nodes(config, log),
+        memory_nodes(config, log) + further_nodes,
         Walk(settings.walk, settings.hops, settings.decay),
         memory_width(settings, log),
         seed=seed,

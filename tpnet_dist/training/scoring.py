@@ -18,7 +18,7 @@ from tpnet_dist.config import Config
 from tpnet_dist.events.batch_plan import BatchPlan, Positions, slice_of
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.model import LinkQuery
+from tpnet_dist.model import LinkQuery, TPNet
 from tpnet_dist.ranks.gather import gather_varied
 from tpnet_dist.ranks.stop_request import StopAsked
 from tpnet_dist.training.display import Display
@@ -98,7 +98,7 @@ class Scorer:
             for number, (planned, rows) in enumerate(ahead):
                 if number % PIECES_PER_LOOK == 0 and (asked := world.asked_to_stop()) is not None:
                     raise StopAsked(asked)
-                logits_BX = self._logits(self.parts.queries.queries(planned, rows))
+                logits_BX = logits_of(self.parts.model, self.parts.queries.queries(planned, rows))
                 scores_NX[done : done + len(planned)] = logits_BX
                 done += len(planned)
                 # slices are about equal, so this rank's tells of all
@@ -110,11 +110,6 @@ class Scorer:
         self.speed.seconds += time.perf_counter() - started
         return everything
 
-    def _logits(self, queries: Sequence[LinkQuery]) -> Tensor:
-        """In parts, where one event alone has many competitors."""
-        parts = chain.from_iterable(query.split_targets(LINKS_PER_PIECE) for query in queries)
-        return torch.cat([self.parts.model(part) for part in parts], dim=1)
-
     def _gather(self, mine: Tensor, plan: BatchPlan) -> Scores:
         """Every rank scored its slice of each batch; put them in the order of the events."""
         num_ranks = self.data.world.num_ranks
@@ -122,6 +117,12 @@ class Scorer:
         for rank, part in enumerate(gather_varied(mine)):
             everything[positions_of(plan, rank, num_ranks)] = part.cpu().numpy()
         return everything
+
+
+def logits_of(model: TPNet, queries: Sequence[LinkQuery]) -> Tensor:
+    """(B, X), in parts where one event alone has many competitors."""
+    parts = chain.from_iterable(query.split_targets(LINKS_PER_PIECE) for query in queries)
+    return torch.cat([model(part) for part in parts], dim=1)
 
 
 def positions_of(plan: BatchPlan, rank: int, num_ranks: int) -> Positions:

@@ -1,6 +1,6 @@
 """Weights in a single file: a `best.pt` of ours, or a checkpoint of the released code."""
 
-import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,21 @@ def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
+    """As tensors and plain values alone: whatever a pickle asks for beyond these is refused, and not run."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a strange pickle is strange: it is refused below
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such checkpoint; train first") from error
-    except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # what a damaged pickle leads to, nobody can tell
+        if "unsupported global" in str(error).lower():
+            raise InputError(
+                f"{path}: holds more than tensors, which might run code, so nothing of it was taken; "
+                "give a checkpoint with a state dict alone"
+            ) from error
         raise InputError(f"{path}: not a readable checkpoint; delete it or train anew") from error
     if not isinstance(state, dict):
         raise InputError(f"{path}: holds a {type(state).__name__}, no state of a model; give a checkpoint")

@@ -1,0 +1,244 @@
+"""`tpnet_dist.predict` as users run it: real files in, real files out, or one sentence and nothing."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tests.command_line import ROOT, Done, run_here, sentence_of
+from tests.predictors import FEATURES, ITEMS, shop_log, untrained_run
+from tests.training_runs import small_config
+from tpnet_dist import Predictor
+from tpnet_dist import predict as predict_command
+
+TOLERANCE = 2e-6
+"""Links scored in other company: float32 sums may be added in another order."""
+PROGRAM = predict_command.PROGRAM
+MANY = 60_000
+SECONDS = 240
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("predict")
+    shop_log(folder / "log")
+    return untrained_run(small_config(folder / "log"), folder / "run")
+
+
+@pytest.fixture(scope="module")
+def predictor(run: Path) -> Predictor:
+    return Predictor.load(run)
+
+
+def predict(*words: object) -> Done:
+    return run_here(predict_command.main, *words)
+
+
+def refusal(*words: object) -> str:
+    return sentence_of(predict(*words), PROGRAM)
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def many_pairs(path: Path, now: int) -> Path:
+    draw = np.random.default_rng(0)
+    users, items = draw.integers(3, 12, MANY), draw.integers(3, ITEMS, MANY)
+    lines = (f"{user},{item},{now}" for user, item in zip(users, items, strict=True))
+    return write(path, "src,dst,time", *lines)
+
+
+# ---- scores ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_scores_of_a_file_are_those_of_its_links(
+    run: Path, predictor: Predictor, tmp_path: Path, suffix: str
+) -> None:
+    now = int(predictor.now)
+    pairs = write(tmp_path / "pairs.csv", "time,src,dst,note", f"{now},0, x2 ,a", f"{now + 5},11,0,b")
+    out = tmp_path / f"scores{suffix}"
+    done = predict(run, "--pairs", pairs, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "scores of 2 pairs" in done.stderr
+    wanted = predictor.score(["0", "11"], ["x2", "0"], [now, now + 5])
+    if suffix == ".parquet":
+        table = pq.read_table(out).to_pydict()
+    else:
+        rows = rows_of(out)
+        table = {name: [row[name] for row in rows] for name in rows[0]}
+    assert list(table) == ["src", "dst", "time", "score"]
+    assert (table["src"], table["dst"]) == (["0", "11"], ["x2", "0"])
+    assert [int(one) for one in table["time"]] == [now, now + 5]
+    np.testing.assert_allclose(np.array(table["score"], float), wanted, rtol=0, atol=TOLERANCE)
+    assert {path.name for path in tmp_path.iterdir()} == {"pairs.csv", out.name}
+
+
+def test_other_columns_parquet_and_one_time_for_all(run: Path, predictor: Predictor, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"user": [0, 1], "item": [3, 4]}), tmp_path / "pairs.parquet")
+    words = ("--src", "user", "--dst", "item", "--at", 5000, "--probability", "--out", tmp_path / "out.csv")
+    done = predict(run, "--pairs", tmp_path / "pairs.parquet", *words)
+    assert done.returncode == 0, done.stderr
+    found = [float(row["score"]) for row in rows_of(tmp_path / "out.csv")]
+    wanted = predictor.score([0, 1], [3, 4], 5000, probability=True)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=TOLERANCE)
+
+
+def test_unknown_ids_are_left_out_if_asked_for(run: Path, predictor: Predictor, tmp_path: Path) -> None:
+    pairs = write(tmp_path / "pairs.csv", "src,dst", "0,3", "who,3", "1,what", "1,4")
+    done = predict(run, "--pairs", pairs, "--skip-unknown", "--out", tmp_path / "out.csv")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 4 pairs are left out, for 2 unknown ids (who, what)" in done.stderr
+    assert [(row["src"], row["dst"]) for row in rows_of(tmp_path / "out.csv")] == [("0", "3"), ("1", "4")]
+
+
+def test_the_best_destinations_of_some_sources(run: Path, predictor: Predictor, tmp_path: Path) -> None:
+    sources = write(tmp_path / "sources.csv", "src", "0", "x2")
+    done = predict(run, "--top-k", 3, "--sources", sources, "--out", tmp_path / "best.csv")
+    assert done.returncode == 0, done.stderr
+    rows, wanted = rows_of(tmp_path / "best.csv"), predictor.top_k(["0", "x2"], predictor.now, 3)
+    assert [row["src"] for row in rows] == ["0"] * 3 + ["x2"] * 3
+    assert [row["rank"] for row in rows] == ["1", "2", "3"] * 2
+    assert [row["dst"] for row in rows] == wanted.destinations.ravel().tolist()
+
+
+def test_what_is_observed_first_is_known_and_can_be_kept(run: Path, tmp_path: Path) -> None:
+    features = ",".join(f"f{n}" for n in range(FEATURES))
+    events = write(tmp_path / "new.csv", f"src,dst,time,{features}", "0,3,4000,1,2,3", "who,4,4001,0,0,.5")
+    pairs = write(tmp_path / "pairs.csv", "src,dst,time", "who,5,4001")
+    out, kept = tmp_path / "out.csv", tmp_path / "kept.pt"
+    done = predict(run, "--observe", events, "--pairs", pairs, "--out", out, "--save", kept)
+    assert done.returncode == 0, done.stderr
+    told = Predictor.load(run)
+    told.observe(["0", "who"], ["3", "4"], [4000, 4001], [[1, 2, 3], [0, 0, 0.5]])
+    [wanted] = told.score("who", "5", 4001)
+    assert float(rows_of(out)[0]["score"]) == pytest.approx(wanted, abs=TOLERANCE)
+    done = predict(kept, "--pairs", pairs, "--out", tmp_path / "again.csv")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "again.csv").read_bytes() == out.read_bytes()
+
+
+def test_two_ranks_write_the_file_of_one(run: Path, predictor: Predictor, tmp_path: Path) -> None:
+    pairs = write(tmp_path / "pairs.csv", "src,dst", *(f"{n % 9 + 3},{n % 5 + 3}" for n in range(51)))
+    assert predict(run, "--pairs", pairs, "--out", tmp_path / "one.csv").returncode == 0
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    words = ["-m", "tpnet_dist.predict", run, "--pairs", pairs, "--out", tmp_path / "two.csv"]
+    done = subprocess.run(
+        [*launcher, *map(str, words)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    one, two = (rows_of(tmp_path / f"{name}.csv") for name in ("one", "two"))
+    assert [(row["src"], row["dst"]) for row in two] == [(row["src"], row["dst"]) for row in one]
+    found, wanted = ([float(row["score"]) for row in rows] for rows in (two, one))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=TOLERANCE)
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------
+
+PAIRS = {
+    "empty": ([], "holds no pairs; give a file with some"),
+    "header alone": (["src,dst,time"], "holds no pairs; give a file with some"),
+    "no column": (["from,dst", "0,3"], "has no column src among from, dst; name it with --src or --dst"),
+    "unknown": (["src,dst", "0,3", "u,3", "0,v", "w,v"], "3 of 4 pairs name 3 unknown ids (u, w, v)"),
+    "too early": (["src,dst,time", "0,3,5000", "0,3,7"], "time 7 is before"),
+    "words for times": (["src,dst,time", "0,3,soon"], "column time: it holds string, such as soon"),
+    "no time": (["src,dst,time", "0,3,5000", "0,3,"], "column time: a value is missing"),
+    "a row too short": (["src,dst,time", "0,3"], "not readable as CSV with a header"),
+}
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_bad_pairs_get_one_sentence_and_no_file(run: Path, tmp_path: Path, case: str) -> None:
+    lines, sentence = PAIRS[case]
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("".join(f"{line}\n" for line in lines))
+    found = refusal(run, "--pairs", pairs, "--out", tmp_path / "out.csv")
+    assert sentence in found and str(pairs) in found
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.csv"]
+
+
+def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> None:
+    pairs = write(tmp_path / "pairs.csv", "src,dst", "0,3")
+    early = write(tmp_path / "early.csv", "src,dst,time,a,b,c", "0,3,1,0,0,0")
+    bare = write(tmp_path / "bare.csv", "src,dst,time", "0,3,5000")
+    out = tmp_path / "out.csv"
+    asked = ("--pairs", pairs, "--out", out)
+    refused: dict[str, tuple[Any, ...]] = {
+        "k is 99, but must be within 1…9, the candidates": ("--top-k", 99, "--sources", pairs, "--out", out),
+        "ends neither in .csv nor in .parquet": ("--pairs", pairs, "--out", tmp_path / "out.txt"),
+        "there is no such folder": ("--pairs", pairs, "--out", tmp_path / "no" / "out.csv"),
+        "there is no such file": ("--pairs", tmp_path / "no.csv", "--out", out),
+        "early.csv: event 0: time 1 is before": ("--observe", early, *asked),
+        "has 0 columns beside source, destination and time, but events of this log have 3": (
+            *("--observe", bare),
+            *asked,
+        ),
+    }
+    before = {path.name for path in tmp_path.iterdir()}
+    for sentence, words in refused.items():
+        assert sentence in refusal(run, *words)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_bad_checkpoints_get_one_sentence(run: Path, tmp_path: Path) -> None:
+    pairs = write(tmp_path / "pairs.csv", "src,dst", "0,3")
+    asked = ("--pairs", pairs, "--out", tmp_path / "out.csv")
+    state = torch.load(run / "checkpoints" / "seed-0" / "best.pt", weights_only=True)
+    for name, changes in {"later": {"format": 9}, "other": {"log_id": "x"}, "evil": {"epoch": Path}}.items():
+        torch.save({**state, **changes}, tmp_path / f"{name}.pt")
+    assert "it has format 9, and this version reads 1" in refusal(tmp_path / "later.pt", *asked)
+    assert "made with event log x, the data folder" in refusal(tmp_path / "other.pt", *asked)
+    assert "holds more than tensors, which might run code" in refusal(tmp_path / "evil.pt", *asked)
+    assert "is neither a run nor a checkpoint" in refusal(tmp_path, *asked)
+    assert not (tmp_path / "out.csv").exists()
+
+
+# ---- being killed ------------------------------------------------------------------------------------------
+
+
+def start(*words: object) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "tpnet_dist.predict", *map(str, words)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_prediction_leaves_no_half_file_and_can_be_repeated(
+    run: Path, predictor: Predictor, tmp_path: Path, number: signal.Signals
+) -> None:
+    pairs, out = many_pairs(tmp_path / "pairs.csv", int(predictor.now)), tmp_path / "scores.csv"
+    process = start(run, "--pairs", pairs, "--out", out)
+    part = tmp_path / ".scores.csv.part"
+    while not (part.exists() and part.stat().st_size):
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(number)
+    assert process.wait() == (-number if number == signal.SIGKILL else 128 + number)
+    assert not out.exists()
+    assert part.exists() == (number == signal.SIGKILL)
+    few = write(tmp_path / "pairs.csv", "src,dst", "0,3", "1,4")
+    assert predict(run, "--pairs", few, "--out", out).returncode == 0
+    assert len(rows_of(out)) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"pairs.csv", "scores.csv"}

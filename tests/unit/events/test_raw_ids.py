@@ -1,0 +1,65 @@
+"""Raw ids to dense ones and back: integers and text, one id space and two, known and admitted."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.raw_ids import UNKNOWN, RawIds
+
+TWO_SPACES = pa.table({"raw_id": ["7", "b", "7"], "side": ["dst", "src", "src"]})
+
+
+def of_integers(capacity: int = 3) -> RawIds:
+    return RawIds(pa.table({"raw_id": [30, 10, 20]}), first_new=4, capacity=capacity)
+
+
+@pytest.mark.parametrize("asked", [[10, 30, 99], ["10", "30", "99"], np.array([10, 30, 99], np.int32)])
+def test_integers_are_found_however_they_are_given(asked: object) -> None:
+    assert of_integers().find(np.asarray(asked), "dst").tolist() == [1, 0, UNKNOWN]
+
+
+@pytest.mark.parametrize("word", ["010", "ten", "", "1.0", "9" * 30])
+def test_words_that_are_no_plain_integers_are_unknown(word: str) -> None:
+    assert of_integers().find(np.array([word], object), "src").tolist() == [UNKNOWN]
+    with pytest.raises(InputError, match="is no whole number"):
+        of_integers().admit_links(np.array([word], object), np.array(["10"], object))
+
+
+def test_two_sides_have_ids_of_their_own() -> None:
+    ids = RawIds(TWO_SPACES, first_new=3, capacity=5)
+    assert ids.find(np.array([7]), "src").tolist() == [2]
+    assert ids.find(np.array(["7"]), "dst").tolist() == [0]
+    assert ids.find(np.array(["b"]), "dst").tolist() == [UNKNOWN]
+    src, dst = ids.admit_links(np.array(["new", "b"]), np.array(["new", "b"]))
+    assert (src.tolist(), dst.tolist()) == ([3, 1], [4, 5])
+    assert ids.destinations().tolist() == [0, 4, 5]
+    assert ids.raw_of(np.array([[0, 1], [4, 5]])).tolist() == [["7", "b"], ["new", "b"]]
+
+
+def test_in_one_space_a_newcomer_is_one_node_on_both_sides() -> None:
+    ids = of_integers()
+    src, dst = ids.admit_links(np.array([50, 10]), np.array([60, 50]))
+    assert (src.tolist(), dst.tolist()) == ([4, 1], [5, 4])
+    assert ids.find(np.array([60, 50]), "src").tolist() == [5, 4]
+    assert ids.destinations().tolist() == [0, 1, 2, 4, 5]
+    raw = ids.raw_of(np.array([5, 0, 4]))
+    assert (raw.tolist(), raw.dtype) == ([60, 30, 50], np.int64)
+
+
+def test_whoever_is_unknown_gets_a_free_id_for_once() -> None:
+    ids = of_integers()
+    src, dst = ids.find_links(np.array([50, 10, 60]), np.array([60, 20, 50]))
+    assert (src.tolist(), dst.tolist()) == ([4, 1, 5], [5, 2, 4])
+    assert ids.find(np.array([50]), "src").tolist() == [UNKNOWN]
+    assert not ids.newcomers
+
+
+def test_beyond_the_capacity_nobody_is_admitted() -> None:
+    ids = of_integers(capacity=1)
+    with pytest.raises(InputError, match="2 nodes are not in the log, but there is room for 1"):
+        ids.admit_links(np.array([50]), np.array([60]))
+    assert not ids.newcomers
+    ids.admit_links(np.array([50]), np.array([50]))
+    with pytest.raises(InputError, match="load with a larger capacity"):
+        ids.find_links(np.array([60]), np.array([10]))

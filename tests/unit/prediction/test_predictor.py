@@ -1,0 +1,234 @@
+"""The predictor by itself: what changes scores and what does not, ranking, saving, and what is refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command_line import ROOT
+from tests.predictors import FEATURES, ITEMS, shop_log, untrained_run
+from tests.training_runs import small_config
+from tpnet_dist import Predictor
+from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.reader import EventLog
+
+TOLERANCE = 2e-6
+"""Links scored in other company: float32 sums may be added in another order."""
+EVENTS = 240
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    folder = tmp_path_factory.mktemp("shop") / "log"
+    shop_log(folder, EVENTS)
+    return small_config(folder, memory={"decay": 1e-2}, evaluation={"batch_size": 20})
+
+
+@pytest.fixture(scope="module")
+def run(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return untrained_run(config, tmp_path_factory.mktemp("runs") / "run")
+
+
+@pytest.fixture
+def predictor(run: Path) -> Predictor:
+    return Predictor.load(run)
+
+
+def items() -> list[str]:
+    return [str(n) if n != 2 else "x2" for n in range(ITEMS)]
+
+
+def feature_rows(count: int) -> np.ndarray:
+    return np.random.default_rng(count).standard_normal((count, FEATURES))
+
+
+def observe_some(predictor: Predictor) -> None:
+    later = predictor.now + 1
+    predictor.observe([0, 1], [3, 4], [later, later + 1], feature_rows(2))
+    predictor.observe(["newcomer", "x2"], ["x2", "new item"], [later + 1, later + 5], feature_rows(2))
+
+
+# ---- scores ------------------------------------------------------------------------------------------------
+
+
+def test_everything_in_the_log_has_happened(predictor: Predictor, config: Config) -> None:
+    log = EventLog(config.data.folder)
+    assert (predictor.now, predictor.num_events) == (log.manifest.last_time, EVENTS)
+
+
+def test_a_link_has_the_same_score_in_any_company(predictor: Predictor) -> None:
+    users, times = [str(n % 11) if n % 11 != 2 else "x2" for n in range(ITEMS)], predictor.now + 7
+    together = predictor.score(users, items(), times)
+    alone = [predictor.score(user, item, times)[0] for user, item in zip(users, items(), strict=True)]
+    assert together.dtype == np.float32 and len(set(together.tolist())) == ITEMS
+    np.testing.assert_allclose(together, alone, rtol=0, atol=TOLERANCE)
+
+
+def test_probabilities_are_those_of_the_logits(predictor: Predictor) -> None:
+    logits, shares = (
+        predictor.score([0, 1], [3, 4], predictor.now, probability=asked) for asked in (False, True)
+    )
+    np.testing.assert_allclose(shares, 1 / (1 + np.exp(-logits)), rtol=1e-6)
+
+
+def test_dates_are_times_too(predictor: Predictor) -> None:
+    moment = predictor.now + 60
+    [by_date] = predictor.score(0, 3, np.datetime64(moment, "s"))
+    assert by_date == predictor.score(0, 3, moment)[0]
+
+
+@pytest.mark.parametrize("sizes", [[EVENTS - 100], [20] * 7], ids=["at once", "by batches"])
+def test_observing_the_rest_of_the_log_is_as_good_as_loading_it(
+    run: Path, config: Config, predictor: Predictor, sizes: list[int]
+) -> None:
+    log, half = EventLog(config.data.folder), Predictor.load(run, until=100)
+    raw, start = predictor.ids.raw_of, 100
+    for size in sizes:
+        events = log.read(start, start + size)
+        rows = log.edge_features[start : start + size]
+        half.observe(raw(events.src.astype(int)), raw(events.dst.astype(int)), events.time, rows)
+        start += size
+    assert (half.now, half.num_events) == (predictor.now, predictor.num_events)
+    users = [0] * ITEMS
+    for time in (predictor.now, predictor.now + 3):
+        np.testing.assert_allclose(
+            half.score(users, items(), time), predictor.score(users, items(), time), rtol=0, atol=TOLERANCE
+        )
+
+
+def test_scores_see_observed_rows_neighbours_and_features(run: Path) -> None:
+    """One of them changed at a time: rows by the batch, the others by what is told."""
+    first, time = feature_rows(1), 5000
+    scores = []
+    for item, features in (("3", first), ("4", first), ("3", first + 1)):
+        predictor = Predictor.load(run)
+        with predictor.batch():
+            predictor.observe(["0"], [item], [time], features)
+            scores.append(predictor.score("0", "5", time + 1)[0])
+        scores.append(predictor.score("0", "5", time + 1)[0])
+    assert len(set(scores)) == 6
+
+
+def test_what_happens_at_the_very_time_is_not_seen_as_a_neighbour(run: Path, predictor: Predictor) -> None:
+    time = predictor.now + 10
+    with predictor.batch():
+        before = predictor.score("0", "5", time)
+        predictor.observe(["0"], ["5"], [time], feature_rows(1))
+        assert predictor.score("0", "5", time) == before
+        assert predictor.score("0", "5", time + 1) != Predictor.load(run).score("0", "5", time + 1)
+
+
+def test_an_admitted_node_has_a_history_and_an_unknown_one_none(predictor: Predictor) -> None:
+    time = predictor.now + 10
+    unknown = predictor.score(["who"], ["5"], time)
+    assert np.isfinite(unknown).all()
+    assert predictor.score(["else"], ["5"], time) == unknown
+    predictor.observe(["who"], ["5"], [time], feature_rows(1))
+    assert predictor.score(["who"], ["5"], time + 1) != predictor.score(["else"], ["5"], time + 1)
+
+
+# ---- ranking -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", ["recent", "uniform"])
+def test_top_k_is_what_scoring_all_gives(config: Config, tmp_path: Path, sampling: str) -> None:
+    changed = small_config(Path(config.data.folder), model={"sampling": sampling})
+    predictor = Predictor.load(untrained_run(changed, tmp_path / "run"))
+    observe_some(predictor)
+    everything, time = [*items(), "new item"], predictor.now + 2
+    best = predictor.top_k(["0", "newcomer"], [time, time + 9], 4)
+    for row, (user, when) in enumerate([("0", time), ("newcomer", time + 9)]):
+        scores = predictor.score([user] * len(everything), everything, when)
+        order = np.argsort(-scores)[:4]
+        assert best.destinations[row].tolist() == [everything[place] for place in order]
+        np.testing.assert_allclose(best.scores[row], scores[order], rtol=0, atol=TOLERANCE)
+
+
+def test_pieces_change_no_ranking(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = predictor.top_k(["0", "1", "3"], predictor.now, ITEMS)
+    monkeypatch.setattr("tpnet_dist.prediction.link_scorer.LINKS_PER_PIECE", 4)
+    monkeypatch.setattr("tpnet_dist.prediction.predictor.LINKS_HELD", 20)
+    pieces = predictor.top_k(["0", "1", "3"], predictor.now, ITEMS)
+    assert pieces.destinations.tolist() == whole.destinations.tolist()
+    np.testing.assert_allclose(pieces.scores, whole.scores, rtol=0, atol=TOLERANCE)
+
+
+def test_candidates_are_the_only_destinations(predictor: Predictor) -> None:
+    best = predictor.top_k("0", predictor.now, 2, candidates=["5", "x2", "5"])
+    assert set(best.destinations[0]) <= {"5", "x2"}
+
+
+# ---- saving ------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_predictor_goes_on_where_it_was(predictor: Predictor, tmp_path: Path) -> None:
+    observe_some(predictor)
+    predictor.save(tmp_path / "now.pt")
+    again = Predictor.load(tmp_path / "now.pt")
+    assert (again.now, again.num_events) == (predictor.now, predictor.num_events)
+    wanted = predictor.top_k(["newcomer", "0"], predictor.now, ITEMS + 1)
+    found = again.top_k(["newcomer", "0"], predictor.now, ITEMS + 1)
+    assert found.destinations.tolist() == wanted.destinations.tolist()
+    assert found.scores.tolist() == wanted.scores.tolist()
+    assert [path.name for path in tmp_path.iterdir()] == ["now.pt"]
+
+
+def test_a_predictor_that_observed_nothing_is_saved_too(predictor: Predictor, tmp_path: Path) -> None:
+    predictor.save(tmp_path / "now.pt")
+    assert Predictor.load(tmp_path / "now.pt").score(0, 3, 5000) == predictor.score(0, 3, 5000)
+    with pytest.raises(InputError, match="holds a past of its own; leave until away"):
+        Predictor.load(tmp_path / "now.pt", until=5)
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------
+
+
+def test_bad_questions_get_one_sentence(predictor: Predictor) -> None:
+    now, rows = predictor.now, feature_rows(2)
+    refused = {
+        f"time {now - 1} is before {now}": lambda: predictor.score(0, 3, now - 1),
+        "2 sources and 1 destinations; give as many": lambda: predictor.score([0, 1], [3], now),
+        "2 times are given for 1 links": lambda: predictor.score(0, 3, [now, now]),
+        "is not whole, as all times": lambda: predictor.score(0, 3, now + 0.5),
+        "NaN or infinite": lambda: predictor.score(0, 3, float("nan")),
+        "neither a number nor a date": lambda: predictor.score(0, 3, "soon"),
+        "k is 10, but must be within 1…9, the candidates": lambda: predictor.top_k(0, now, 10),
+        "k is 0, but must be": lambda: predictor.top_k(0, now, 0),
+        r"1 candidates are unknown \(17\)": lambda: predictor.top_k(0, now, 1, [17, 3]),
+        "event 0: time 1 is before": lambda: predictor.observe([0, 1], [3, 4], [1, now], rows),
+        "event 1: time .* of the one before it": lambda: predictor.observe(
+            [0, 1], [3, 4], [now + 2, now + 1], rows
+        ),
+        "features are absent where": lambda: predictor.observe([0], [3], [now]),
+        "room for 1,000": lambda: predictor.observe(
+            np.arange(2000) + 50, np.zeros(2000, int), np.full(2000, now), feature_rows(2000)
+        ),
+    }
+    before = predictor.score([0] * ITEMS, items(), now + 1)
+    for sentence, ask in refused.items():
+        with pytest.raises(InputError, match=sentence):
+            ask()
+    assert predictor.num_events == EVENTS and not predictor.ids.newcomers
+    assert predictor.score([0] * ITEMS, items(), now + 1).tolist() == before.tolist()
+
+
+def test_bad_loads_get_one_sentence(run: Path, tmp_path: Path) -> None:
+    other = shop_log(tmp_path / "other", 200)
+    manifest = tmp_path / "other" / "manifest.json"
+    assert other.manifest.log_id == "test" and manifest.exists()
+    with pytest.raises(InputError, match="until is 999, but must be within 0…240"):
+        Predictor.load(run, until=999)
+    with pytest.raises(InputError, match="has no seed 5; choose one of 0"):
+        Predictor.load(run, seed=5)
+    with pytest.raises(InputError, match="is neither a run nor a checkpoint"):
+        Predictor.load(tmp_path)
+    with pytest.raises(InputError, match="there is no such checkpoint"):
+        Predictor.load(tmp_path / "nowhere.pt")
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    code = "import sys, tpnet_dist; assert 'torch' not in sys.modules; assert tpnet_dist.__version__"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)

@@ -1,0 +1,152 @@
+"""What was trained is opened wherever it lies, and nothing of it is ever run."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from tests.event_logs import random_log, write_log
+from tests.predictors import untrained_run
+from tests.training_runs import small_config
+from tpnet_dist import Predictor
+from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.model.published_names import to_published
+from tpnet_dist.prediction.trained import PROJECTION_NAME
+from tpnet_dist.training.run_model import build_model
+
+NODES, WIDE = 12, 16
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    folder = tmp_path_factory.mktemp("trained") / "log"
+    random_log(folder, 150, NODES)
+    return small_config(folder)
+
+
+@pytest.fixture(scope="module")
+def run(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return untrained_run(config, tmp_path_factory.mktemp("runs") / "run")
+
+
+def best_of(run: Path) -> Path:
+    return run / "checkpoints" / "seed-0" / "best.pt"
+
+
+def changed_best(run: Path, path: Path, **changes: Any) -> Path:
+    torch.save({**torch.load(best_of(run), weights_only=True), **changes}, path)
+    return path
+
+
+def scores_of(predictor: Predictor) -> list[float]:
+    return predictor.score(np.zeros(NODES, int), np.arange(NODES), predictor.now + 1).tolist()
+
+
+def test_a_run_and_its_best_weights_are_the_same(run: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "copied.pt"
+    elsewhere.write_bytes(best_of(run).read_bytes())
+    assert scores_of(Predictor.load(elsewhere)) == scores_of(Predictor.load(str(run)))
+
+
+def test_rows_start_from_the_random_features_of_the_weights_epoch(run: Path, tmp_path: Path) -> None:
+    other = Predictor.load(changed_best(run, tmp_path / "other.pt", epoch=0))
+    assert scores_of(other) != scores_of(Predictor.load(run))
+
+
+def test_another_log_than_that_of_the_checkpoint_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"made with event log other, the data folder .* is test"):
+        Predictor.load(changed_best(run, tmp_path / "other.pt", log_id="other"))
+
+
+def test_other_formats_and_settings_are_refused(run: Path, config: Config, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="it has format 7, and this version reads 1"):
+        Predictor.load(changed_best(run, tmp_path / "later.pt", format=7))
+    with pytest.raises(InputError, match=r"has a setting model\.soul that this version does not know"):
+        Predictor.load(changed_best(run, tmp_path / "strange.pt", config={"model.soul": 1}))
+    with pytest.raises(InputError, match="says nothing of its 'config'"):
+        torch.save({"model": {}}, tmp_path / "bare.pt")
+        Predictor.load(tmp_path / "bare.pt")
+
+
+# ---- checkpoints of the released code ----------------------------------------------------------------------
+
+
+def published_state(config: Config) -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    model = build_model(config, EventLog(config.data.folder))
+    return to_published(model, node_width=WIDE, edge_width=WIDE)
+
+
+def test_a_released_checkpoint_gives_the_scores_of_the_same_weights_of_ours(
+    run: Path, config: Config, tmp_path: Path
+) -> None:
+    torch.save(published_state(config), tmp_path / "theirs.pkl")
+    settings = Config(memory=config.memory, evaluation=config.evaluation)
+    theirs = Predictor.load(tmp_path / "theirs.pkl", data=config.data.folder, config=settings)
+    ours = Predictor.load(changed_best(run, tmp_path / "ours.pt", epoch=0))
+    np.testing.assert_allclose(scores_of(theirs), scores_of(ours), rtol=0, atol=1e-6)
+
+
+def test_random_features_of_a_released_checkpoint_are_taken_by_raw_id(config: Config, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    order = draw.permutation(NODES)
+    src, dst = draw.integers(0, NODES, (2, 150))
+    features = torch.from_numpy(draw.standard_normal((NODES + 1, 8)).astype(np.float32))
+    state, path = {**published_state(config), PROJECTION_NAME: features}, tmp_path / "theirs.pkl"
+    torch.save(state, path)
+    scores = []
+    for number, dense in enumerate((np.arange(NODES), order)):
+        raw = np.empty(NODES, np.int64)
+        raw[dense] = np.arange(1, NODES + 1)
+        write_log(
+            tmp_path / str(number), dense[src], dense[dst], range(150), raw_ids=pa.table({"raw_id": raw})
+        )
+        predictor = Predictor.load(path, data=tmp_path / str(number))
+        scores.append(predictor.score(np.full(NODES, 1), np.arange(1, NODES + 1), 200))
+    np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
+    torch.save(published_state(config), path)
+    drawn = Predictor.load(path, data=tmp_path / "0")
+    assert np.abs(drawn.score(np.full(NODES, 1), np.arange(1, NODES + 1), 200) - scores[0]).max() > 1e-4
+
+
+def test_a_released_checkpoint_needs_its_data(config: Config, tmp_path: Path) -> None:
+    torch.save(published_state(config), tmp_path / "theirs.pkl")
+    with pytest.raises(InputError, match="does not say which data it belongs to; name the data folder"):
+        Predictor.load(tmp_path / "theirs.pkl")
+
+
+class Evil:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.mark.parametrize("as_plain_pickle", [True, False])
+@pytest.mark.parametrize("place", ["alone", "among weights", "in ours"])
+def test_a_pickle_that_would_run_code_is_refused_and_not_run(
+    run: Path, config: Config, tmp_path: Path, place: str, as_plain_pickle: bool
+) -> None:
+    evil: Any = Evil(tmp_path / "mark")
+    if place == "among weights":
+        evil = {**published_state(config), "0.time_encoder.w.bias": evil}
+    elif place == "in ours":
+        evil = {**torch.load(best_of(run), weights_only=True), "config": evil}
+    path = tmp_path / "evil.pkl"
+    if as_plain_pickle:
+        path.write_bytes(pickle.dumps(evil))
+    else:
+        torch.save(evil, path)
+    with pytest.raises(InputError, match=r"holds more than tensors|not a readable checkpoint"):
+        Predictor.load(path, data=config.data.folder)
+    assert not (tmp_path / "mark").exists()

@@ -1,0 +1,179 @@
+"""What the user calls a node ↔ its dense id; nodes that are not in the log may be admitted.
+
+Ids of a log are all integers or all text. Where sources and destinations have id spaces of their own, user 7
+and item 7 are two nodes, so every question says which side it is about.
+
+Letters: B ids asked for.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tpnet_dist.errors import InputError
+
+Side = Literal["src", "dst"]
+Dense = npt.NDArray[np.int64]
+Ids = npt.NDArray[Any]
+"""As people have them: numbers or text."""
+RawId = int | str
+
+UNKNOWN = -1
+_SHOWN = 5
+
+
+class RawIds:
+    """The nodes of a log, and up to `capacity` others, whose dense ids follow from `first_new` on."""
+
+    def __init__(self, table: pa.Table, *, first_new: int, capacity: int) -> None:
+        """`table`: of the log, row = dense id."""
+        self.first_new, self.capacity = first_new, capacity
+        raw = table.column("raw_id").combine_chunks()
+        self.is_text = not pa.types.is_integer(raw.type)
+        self.is_bipartite = "side" in table.column_names
+        self.newcomers: list[tuple[Side, RawId]] = []
+        self._raw: npt.NDArray[Any] = raw.to_numpy(zero_copy_only=False)
+        everybody = np.arange(len(raw))
+        self._dense_of_side: dict[Side, Dense] = {"src": everybody, "dst": everybody}
+        if self.is_bipartite:
+            side = table.column("side").to_numpy()
+            self._dense_of_side = {"src": np.flatnonzero(side == "src"), "dst": np.flatnonzero(side == "dst")}
+        self._known = {side: self._known_of(side) for side in self._spaces()}
+        self._admitted: dict[tuple[Side, RawId], int] = {}
+
+    def find(self, ids: Ids, side: Side) -> Dense:
+        """Dense ids; `UNKNOWN` where there is none."""
+        values, is_usable_B = self._values(ids)
+        dense_B = np.full(len(values), UNKNOWN, np.int64)
+        dense_B[is_usable_B] = self._known[self._space(side)].find(values[is_usable_B])
+        if self._admitted:
+            for row in np.flatnonzero(is_usable_B & (dense_B == UNKNOWN)):
+                name = (self._space(side), values[row].item() if not self.is_text else values[row])
+                dense_B[row] = self._admitted.get(name, UNKNOWN)
+        return dense_B
+
+    def find_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
+        """Dense ids of links' ends. Whoever is unknown gets one that nobody has, and stays unknown."""
+        given: dict[Side, Ids] = {"src": src, "dst": dst}
+        found = {side: self.find(ids, side) for side, ids in given.items()}
+        missing = [(side, row) for side in given for row in np.flatnonzero(found[side] == UNKNOWN)]
+        if missing:
+            names = [(self._space(side), str(given[side][row])) for side, row in missing]
+            number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+            self._require_room(len(number))
+            free = self.first_new + len(self.newcomers)
+            for (side, row), name in zip(missing, names, strict=True):
+                found[side][row] = free + number[name]
+        return found["src"], found["dst"]
+
+    def admit_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
+        """Dense ids of links' ends; nodes nobody knows yet get one, all of them or none."""
+        given: dict[Side, Ids] = {"src": src, "dst": dst}
+        found = {side: self.find(ids, side) for side, ids in given.items()}
+        names: dict[tuple[Side, RawId], list[tuple[Side, int]]] = {}
+        for side, ids in given.items():
+            if len(missing := np.flatnonzero(found[side] == UNKNOWN)):
+                values, is_usable_B = self._values(ids)
+                for row in missing.tolist():
+                    if not is_usable_B[row]:
+                        raise InputError(
+                            f"id {ids[row]!s} is no whole number, as all ids of this log are; mend it"
+                        )
+                    name = values[row] if self.is_text else int(values[row])
+                    names.setdefault((self._space(side), name), []).append((side, row))
+        self.admit_all(list(names))
+        for newcomer, places in names.items():
+            for side, row in places:
+                found[side][row] = self._admitted[newcomer]
+        return found["src"], found["dst"]
+
+    def admit_all(self, newcomers: Sequence[tuple[Side, RawId]]) -> None:
+        """Those of another time, in the same order."""
+        self._require_room(len(newcomers))
+        for newcomer in newcomers:
+            self._admitted[newcomer] = self.first_new + len(self.newcomers)
+            self.newcomers.append(newcomer)
+
+    def raw_of(self, dense: Dense) -> npt.NDArray[Any]:
+        """What the user calls these nodes: int64, or objects that are text."""
+        names = np.array([raw for _, raw in self.newcomers], dtype=self._raw.dtype)
+        is_new = dense >= self.first_new
+        raw = np.empty(dense.shape, self._raw.dtype)
+        raw[~is_new] = self._raw[dense[~is_new]]
+        raw[is_new] = names[dense[is_new] - self.first_new]
+        return raw
+
+    def destinations(self) -> Dense:
+        """All nodes that events may lead to."""
+        space = self._space("dst")
+        new = [self.first_new + number for number, (side, _) in enumerate(self.newcomers) if side == space]
+        return np.concatenate([self._dense_of_side["dst"], np.array(new, np.int64)])
+
+    def _require_room(self, count: int) -> None:
+        if len(self.newcomers) + count > self.capacity:
+            raise InputError(
+                f"{len(self.newcomers) + count:,} nodes are not in the log, but there is room for "
+                f"{self.capacity:,}; load with a larger capacity, or train on a log that has them"
+            )
+
+    def _spaces(self) -> tuple[Side, ...]:
+        return ("src", "dst") if self.is_bipartite else ("src",)
+
+    def _space(self, side: Side) -> Side:
+        return side if self.is_bipartite else "src"
+
+    def _known_of(self, side: Side) -> "_Integers | _Texts":
+        dense = self._dense_of_side[side]
+        return (_Texts if self.is_text else _Integers)(self._raw[dense], dense)
+
+    def _values(self, ids: Ids) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """As this log writes ids, and which of them can be written so."""
+        if ids.dtype.kind in "iu":
+            numbers = ids.astype(np.int64)
+            values = np.array([str(number) for number in numbers], object) if self.is_text else numbers
+            return values, np.ones(len(values), bool)
+        texts = np.array([str(one) for one in ids], object)
+        return (texts, np.ones(len(texts), bool)) if self.is_text else _plain_integers(texts)
+
+
+class _Integers:
+    """A sorted array."""
+
+    def __init__(self, raw: npt.NDArray[np.int64], dense: Dense) -> None:
+        order = np.argsort(raw)
+        self._sorted, self._dense = raw[order], dense[order]
+
+    def find(self, values: npt.NDArray[Any]) -> Dense:
+        if not len(self._sorted):
+            return np.full(len(values), UNKNOWN, np.int64)
+        place = np.minimum(self._sorted.searchsorted(values), len(self._sorted) - 1)
+        return np.where(self._sorted[place] == values, self._dense[place], UNKNOWN)
+
+
+class _Texts:
+    """A dictionary."""
+
+    def __init__(self, raw: npt.NDArray[Any], dense: Dense) -> None:
+        self._dense = dict(zip(raw.tolist(), dense.tolist(), strict=True))
+
+    def find(self, values: npt.NDArray[Any]) -> Dense:
+        found = (self._dense.get(value, UNKNOWN) for value in values)
+        return np.fromiter(found, np.int64, len(values))
+
+
+def some_of(ids: Sequence[Any]) -> str:
+    """A few of them, for a message."""
+    shown = ", ".join(str(one) for one in ids[:_SHOWN])
+    return f"{shown}, …" if len(ids) > _SHOWN else shown
+
+
+def _plain_integers(objects: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Numbers, and which texts are plainly written ones: 007 is none."""
+    texts = pa.array([str(one) for one in objects], pa.string())
+    is_plain = pc.match_substring_regex(texts, r"^(0|-?[1-9]\d{0,17})$")
+    numbers = pc.cast(pc.if_else(is_plain, texts, "0"), pa.int64())
+    return numbers.to_numpy(zero_copy_only=False), is_plain.to_numpy(zero_copy_only=False)

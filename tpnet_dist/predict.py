@@ -1,0 +1,194 @@
+"""`python -m tpnet_dist.predict RUN`: score links, or find the best ones, with what was trained."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from tpnet_dist.command_words import CommandWords
+from tpnet_dist.config import Config
+from tpnet_dist.config_file import read_layer, read_preset
+from tpnet_dist.config_keys import Layer, config_from, keys_of
+from tpnet_dist.errors import InputError, errors_for_people
+from tpnet_dist.ranks.launch_environment import launched_as_first
+
+if TYPE_CHECKING:
+    from tpnet_dist.prediction.predictor import Predictor
+    from tpnet_dist.ranks.world import World
+
+PROGRAM = "python -m tpnet_dist.predict"
+
+
+@dataclass(kw_only=True)
+class PredictCommand:
+    """Score the links of a file, or find the likeliest destinations of some sources.
+
+    By default everything in the run's log has happened. Files are CSV with a header, plain or compressed, or
+    Parquet, of any size; results go to a .csv or .parquet, which appears complete or not at all.
+
+    Examples:
+    python -m tpnet_dist.predict runs/mine --pairs pairs.csv --out scores.parquet
+    python -m tpnet_dist.predict runs/mine --observe today.csv --top-k 20 --sources users.csv --out best.csv
+    """
+
+    run: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder of a run, a checkpoint, a predictor that was saved, or a checkpoint of the released code."""
+    pairs: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Links to score: source, destination and, unless all are asked about at one time, time."""
+    top_k: Annotated[int | None, arg(metavar="K")] = None
+    """Find the K likeliest destinations of each source instead."""
+    sources: Annotated[Path | None, arg(metavar="FILE")] = None
+    """With --top-k: whose, and if need be when."""
+    candidates: Annotated[Path | None, arg(metavar="FILE")] = None
+    """With --top-k: a column of destinations to choose from; by default all."""
+    out: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Where results go: .csv or .parquet; what is there is replaced."""
+    observe: Annotated[Path | None, arg(metavar="FILE")] = None
+    """First record these events, which happened after the log's; further columns are their features."""
+    save: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Keep the model with what was observed in a file that can be given as RUN later."""
+    at: Annotated[float | None, arg(metavar="TIME")] = None
+    """When, for files without a time column; by default at the time of the last event."""
+    probability: bool = False
+    """Probabilities instead of logits."""
+    skip_unknown: bool = False
+    """Leave out links of nodes that nobody knows, instead of refusing them."""
+    src: Annotated[str, arg(metavar="NAME")] = "src"
+    """The column of sources."""
+    dst: Annotated[str, arg(metavar="NAME")] = "dst"
+    """The column of destinations."""
+    time: Annotated[str, arg(metavar="NAME")] = "time"
+    """The column of times."""
+    seed: Annotated[int | None, arg(metavar="SEED")] = None
+    """Which one of a run with several; by default the first."""
+    capacity: Annotated[int | None, arg(metavar="COUNT")] = None
+    """How many nodes that are not in the log --observe may bring; by default 1000."""
+    data: Annotated[Path | None, arg(metavar="DIR")] = None
+    """The data folder, if it has moved, or for a checkpoint of the released code."""
+    preset: Annotated[str | None, arg(metavar="NAME")] = None
+    """For a checkpoint of the released code: settings of the paper's dataset."""
+    config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
+    """Likewise: settings, such as memory.decay."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def settings(self) -> Config | None:
+        """Of a checkpoint that has none; None if nothing is said."""
+        layers: list[Layer] = [read_preset(self.preset)] if self.preset is not None else []
+        if self.config is not None:
+            layers.append(read_layer(self.config))
+        return config_from(layers) if layers else None
+
+
+KEYS = keys_of(PredictCommand)
+WORDS = CommandWords(
+    keys=KEYS,
+    switches=frozenset(name for name, key in KEYS.items() if key.kind is bool),
+    bare_key="run",
+    bare_name="run",
+)
+
+
+def parse_predict(words: list[str]) -> PredictCommand:
+    """InputError with one sentence where the words cannot be used."""
+    if "-h" in words or "--help" in words:
+        tyro.cli(PredictCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+    said = WORDS.read(words)
+    if "run" not in said:
+        raise InputError("no run is given; name the folder of one, or see --help")
+    command = PredictCommand(**said)  # type: ignore[arg-type]
+    _require_a_task(command)
+    return command
+
+
+def _require_a_task(command: PredictCommand) -> None:
+    if command.pairs is not None and command.top_k is not None:
+        raise InputError("--pairs and --top-k are two tasks; give one of them")
+    if (command.top_k is None) != (command.sources is None):
+        raise InputError("--top-k says how many and --sources of whom; give both")
+    if command.candidates is not None and command.top_k is None:
+        raise InputError("--candidates are for --top-k; give it too, or leave them away")
+    has_task = command.pairs is not None or command.top_k is not None
+    if has_task != (command.out is not None):
+        raise InputError("--pairs or --top-k says what to find out and --out where to write it; give both")
+    if not has_task and command.save is None:
+        raise InputError("there is nothing to do; give --pairs, --top-k or --save, or see --help")
+    for given in (command.pairs, command.sources, command.candidates, command.observe):
+        if given is not None and command.out is not None and given.resolve() == command.out.resolve():
+            raise InputError(f"{given}: would be replaced by the results; choose another --out")
+
+
+def main() -> None:
+    with errors_for_people(PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first()):
+        _run(parse_predict(sys.argv[1:]))
+
+
+def _run(command: PredictCommand) -> None:
+    # torch takes seconds to import: --help and a wrong flag are not to wait for it
+    from tpnet_dist.prediction.score_file import require_suffix
+    from tpnet_dist.ranks.failure import ends_together
+    from tpnet_dist.ranks.host_memory import keep_large_buffers
+    from tpnet_dist.ranks.world import join_world
+
+    config = command.settings()
+    if command.out is not None:
+        require_suffix(command.out)
+    keep_large_buffers()
+    with join_world() as world, ends_together(world, PROGRAM):
+        world.phase.now = "loading"
+        # each rank has all of it: links are independent of one another, so ranks need not talk of rows
+        predictor = world.on_every_rank(lambda: _load(command, config, world))
+        world.require_agreement({"log_id": predictor.log.manifest.log_id})
+        _predict(command, predictor, world)
+
+
+def _load(command: PredictCommand, config: Config | None, world: "World") -> "Predictor":
+    from tpnet_dist.prediction.jobs import observe_file
+    from tpnet_dist.prediction.predictor import DEFAULT_CAPACITY, Predictor
+
+    predictor = Predictor.load(
+        command.run,
+        data=command.data,
+        config=config,
+        seed=command.seed,
+        capacity=DEFAULT_CAPACITY if command.capacity is None else command.capacity,
+        device=world.device,
+    )
+    if command.observe is not None:
+        observe_file(predictor, command.observe, src=command.src, dst=command.dst, time=command.time)
+    return predictor
+
+
+def _predict(command: PredictCommand, predictor: "Predictor", world: "World") -> None:
+    from tpnet_dist.prediction.jobs import Job
+    from tpnet_dist.prediction.link_file import LinkFile
+    from tpnet_dist.training.display import display_for
+
+    display = display_for(world.rank)
+    job = Job(
+        predictor,
+        world,
+        display,
+        at=command.at,
+        skip_unknown=command.skip_unknown,
+        probability=command.probability,
+    )
+    if command.pairs is not None and command.out is not None:
+        pairs = LinkFile(command.pairs, src=command.src, dst=command.dst, time=command.time)
+        job.score(pairs, command.out)
+    if command.sources is not None and command.top_k is not None and command.out is not None:
+        among = command.candidates
+        candidates = None if among is None else LinkFile(among, src=command.dst, dst=None).read().src
+        sources = LinkFile(command.sources, src=command.src, dst=None, time=command.time)
+        job.rank(sources, command.top_k, candidates, command.out)
+    if command.save is not None:
+        path = command.save
+        world.on_first_rank(lambda: predictor.save(path))
+        display.say(f"{path}: the model, and {predictor.num_observed:,} events observed")
+
+
+if __name__ == "__main__":
+    main()

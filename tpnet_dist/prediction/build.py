@@ -1,0 +1,61 @@
+"""From what was trained to parts that score: ids, memory, past, model; in this process alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import torch
+
+from tpnet_dist.events.raw_ids import RawIds
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.model import TPNet
+from tpnet_dist.prediction.link_scorer import LinkScorer
+from tpnet_dist.prediction.past import Past
+from tpnet_dist.prediction.trained import Trained
+from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.training.link_queries import QueryMaker
+from tpnet_dist.training.memory_sizes import memory_nodes, padding_node_of
+from tpnet_dist.training.run_model import build_memory, build_model
+from tpnet_dist.training.weights_file import start_from
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a predictor is made of."""
+
+    ids: RawIds
+    past: Past
+    scorer: LinkScorer
+
+
+def build_parts(
+    trained: Trained, log: EventLog, *, until: int, as_evaluated: bool, capacity: int, device: torch.device
+) -> Parts:
+    """`capacity`: room for nodes that are not in the log."""
+    config = trained.config
+    model: TPNet = build_model(config, log).to(device)
+    start_from(model, dict(trained.state), trained.path)
+    # the padding node, if there is one, comes before them
+    raw_ids = log.raw_ids()
+    ids = RawIds(raw_ids, first_new=memory_nodes(config, log), capacity=capacity)
+    memory = build_memory(
+        config, log, LocalExchange(), device, trained.seed, cache_rows=0, further_nodes=capacity
+    )
+    if memory is not None:
+        memory.reset(trained.epoch)
+        _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
+    past = Past(config, log, memory, until=until, as_evaluated=as_evaluated)
+    queries = QueryMaker(device, log.node_features)
+    return Parts(ids, past, LinkScorer(model, past, queries, padding_node_of(config, log)))
+
+
+def _take_projection(memory: Memory, trained: Trained, raw: npt.NDArray[Any], padding: int | None) -> None:
+    """The random features of a released checkpoint, if its rows are the raw ids; else those drawn serve."""
+    features = trained.projection
+    if features is None or raw.dtype.kind != "i" or not 1 <= raw.min() <= raw.max() < len(features):
+        return
+    nodes = torch.arange(len(raw))
+    memory.table.start_from(features[torch.tensor(raw)], nodes)
+    if padding is not None:
+        memory.table.start_from(features[:1], torch.tensor([padding]))

@@ -1,0 +1,174 @@
+"""Score and rank what files ask for, on all ranks: each takes its slice of a block, the first writes.
+
+A file is read twice: first to see that every row can be used, so that hours of scoring do not end in a
+refusal; then to score it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.batch_plan import slice_of
+from tpnet_dist.events.raw_ids import UNKNOWN, Ids, Side, some_of
+from tpnet_dist.events.shards import Times
+from tpnet_dist.prediction.link_file import FileBlock, LinkFile
+from tpnet_dist.prediction.predictor import Predictor
+from tpnet_dist.prediction.score_file import Columns, ScoreWriter, score_file
+from tpnet_dist.prediction.times import as_times, require_present
+from tpnet_dist.ranks.world import World
+from tpnet_dist.training.display import Display
+
+SOURCES_PER_BLOCK = 500
+
+
+def observe_file(predictor: Predictor, path: Path, *, src: str, dst: str, time: str) -> None:
+    """Record the events of a file, all or none; it is held in memory whole."""
+    events = LinkFile(path, src=src, dst=dst, time=time, num_features=predictor.edge_width).read()
+    if events.time is None or events.dst is None:
+        raise InputError(f"{path}: has no column {time}, but events happen at a time; name it with --time")
+    with _named(path):
+        predictor.observe(events.src, events.dst, events.time, events.features)
+
+
+@dataclass
+class _Unknown:
+    """Rows of a file that name somebody nobody knows."""
+
+    rows: int = 0
+    ids: dict[str, None] = field(default_factory=dict)
+    """Distinct, in order."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a command asks for, of one predictor; every rank has the same one."""
+
+    predictor: Predictor
+    world: World
+    display: Display
+    at: float | None = None
+    """When, where a file does not say it; None: now."""
+    skip_unknown: bool = False
+    probability: bool = False
+
+    def score(self, pairs: LinkFile, out: Path) -> None:
+        """Every link of the file."""
+        num_rows = self._check(pairs, "pairs")
+        self.world.phase.now = f"scoring {pairs.path}"
+        with self._writer(out) as writer, self.display.stage(f"scoring {pairs.path.name}", num_rows):
+            for block in self._known_blocks(pairs):
+                assert block.dst is not None
+                times, mine = self._times(block), self._slice(len(block))
+                scores = self.predictor.score(
+                    block.src[mine], block.dst[mine], times[mine], probability=self.probability
+                )
+                together = np.concatenate(self.world.gather_objects(scores))
+                self._write(writer, {"src": block.src, "dst": block.dst, "time": times, "score": together})
+                self.display.advance(len(block))
+        self.display.say(f"{out}: scores of {num_rows:,} pairs")
+
+    def rank(self, sources: LinkFile, k: int, candidates: Ids | None, out: Path) -> None:
+        """The likeliest destinations of every source of the file."""
+        num_rows = self._check(sources, "sources")
+        self.world.phase.now = f"ranking for {sources.path}"
+        with self._writer(out) as writer, self.display.stage(f"ranking for {sources.path.name}", num_rows):
+            for whole in self._known_blocks(sources):
+                for start in range(0, len(whole), SOURCES_PER_BLOCK):
+                    block = whole[slice(start, start + SOURCES_PER_BLOCK)]
+                    self._write(writer, self._best(block, k, candidates))
+                    self.display.advance(len(block))
+        self.display.say(f"{out}: the {k:,} likeliest destinations of {num_rows:,} sources")
+
+    def _best(self, block: FileBlock, k: int, candidates: Ids | None) -> Columns:
+        times, mine = self._times(block), self._slice(len(block))
+        parts = self.world.gather_objects(
+            self.predictor.top_k(block.src[mine], times[mine], k, candidates, probability=self.probability)
+        )
+        return {
+            "src": block.src.repeat(k),
+            "time": times.repeat(k),
+            "rank": np.tile(np.arange(1, k + 1), len(block)),
+            "dst": np.concatenate([part.destinations for part in parts]).ravel(),
+            "score": np.concatenate([part.scores for part in parts]).ravel(),
+        }
+
+    def _check(self, file: LinkFile, what: str) -> int:
+        """The number of rows that will be used; refuses what cannot be used before anything is scored."""
+        unknown, num_rows = _Unknown(), 0
+        for block in file.blocks():
+            num_rows += len(block)
+            is_known = self._note_unknown(block, unknown)
+            with _named(file.path):
+                require_present(self._times(block[is_known]), self.predictor.now)
+        if not num_rows:
+            raise InputError(f"{file.path}: holds no {what}; give a file with some")
+        if unknown.rows and not self.skip_unknown:
+            raise InputError(
+                f"{file.path}: {unknown.rows:,} of {num_rows:,} {what} name {len(unknown.ids):,} unknown ids "
+                f"({some_of(list(unknown.ids))}); mend them, or pass --skip-unknown to leave these out"
+            )
+        if unknown.rows:
+            self.display.say(
+                f"{file.path}: {unknown.rows:,} of {num_rows:,} {what} are left out, for "
+                f"{len(unknown.ids):,} unknown ids ({some_of(list(unknown.ids))})"
+            )
+        if unknown.rows == num_rows:
+            raise InputError(f"{file.path}: all {what} name unknown ids; give some of the log's")
+        return num_rows - unknown.rows
+
+    def _known_blocks(self, file: LinkFile) -> Iterator[FileBlock]:
+        """Without rows that are left out, ids written as in the log; never empty."""
+        ids = self.predictor.ids
+        for block in file.blocks():
+            known = block[self._note_unknown(block, _Unknown())]
+            if len(known):
+                dst = None if known.dst is None else ids.raw_of(ids.find(known.dst, "dst"))
+                yield replace(known, src=ids.raw_of(ids.find(known.src, "src")), dst=dst)
+
+    def _note_unknown(self, block: FileBlock, unknown: _Unknown) -> npt.NDArray[np.bool_]:
+        """Which rows name known ids alone."""
+        is_known = np.ones(len(block), bool)
+        columns: list[tuple[Ids | None, Side]] = [(block.src, "src"), (block.dst, "dst")]
+        for ids, side in columns:
+            if ids is not None:
+                missing = self.predictor.ids.find(ids, side) == UNKNOWN
+                unknown.ids |= dict.fromkeys(map(str, ids[missing]))
+                is_known &= ~missing
+        unknown.rows += int((~is_known).sum())
+        return is_known
+
+    def _times(self, block: FileBlock) -> Times:
+        given = block.time
+        if given is None:
+            given = np.asarray(self.predictor.now if self.at is None else self.at)
+        return as_times(given, self.predictor.log.manifest, len(block))
+
+    def _slice(self, size: int) -> slice:
+        return slice(*slice_of(0, size, self.world.rank, self.world.num_ranks))
+
+    @contextmanager
+    def _writer(self, out: Path) -> Iterator[ScoreWriter | None]:
+        """Of the first rank."""
+        if self.world.rank:
+            yield None
+            return
+        with score_file(out) as writer:
+            yield writer
+
+    def _write(self, writer: ScoreWriter | None, columns: Columns) -> None:
+        if writer is not None:
+            writer.write(columns)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say in which file it is."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error

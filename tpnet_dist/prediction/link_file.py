@@ -1,0 +1,149 @@
+"""Links, sources and events in files of any size, CSV or Parquet, read a block at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.raw_ids import Ids
+
+ROWS_PER_BLOCK = 20_000
+_BLOCK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class FileBlock:
+    """Consecutive rows; a column that the file does not have is None."""
+
+    src: Ids
+    dst: Ids | None
+    time: npt.NDArray[Any] | None
+    """Numbers or dates."""
+    features: npt.NDArray[np.float32] | None
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.bool_]) -> "FileBlock":
+        dst, time, features = (
+            None if column is None else column[rows] for column in (self.dst, self.time, self.features)
+        )
+        return FileBlock(self.src[rows], dst, time, features)
+
+
+@dataclass(frozen=True)
+class LinkFile:
+    """A file, and which of its columns are which."""
+
+    path: Path
+    src: str = "src"
+    dst: str | None = "dst"
+    time: str = "time"
+    """May be absent."""
+    num_features: int = 0
+    """The columns after these three, in order, if there must be so many."""
+
+    def blocks(self) -> Iterator[FileBlock]:
+        """In order; may be read again and again. A file without rows has none."""
+        try:
+            for batch in self._batches():
+                for start in range(0, len(batch), ROWS_PER_BLOCK):
+                    yield self._block(batch.slice(start, ROWS_PER_BLOCK))
+        except FileNotFoundError as error:
+            raise InputError(f"{self.path}: there is no such file; give one that exists") from error
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            kind = "Parquet" if self._is_parquet() else "CSV with a header"
+            raise InputError(f"{self.path}: not readable as {kind}: {error}; mend it") from error
+
+    def read(self) -> FileBlock:
+        """All rows; refuses a file without any."""
+        blocks = list(self.blocks())
+        if not blocks:
+            raise InputError(f"{self.path}: holds no rows; give a file with some")
+        src, dst, time, features = (
+            _together([getattr(block, name) for block in blocks])
+            for name in ("src", "dst", "time", "features")
+        )
+        assert src is not None
+        return FileBlock(src, dst, time, features)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        if self._is_parquet():
+            with pq.ParquetFile(self.path) as file:
+                self._require_columns(file.schema_arrow.names)
+                yield from file.iter_batches(ROWS_PER_BLOCK)
+        elif self.path.stat().st_size:
+            with pa.input_stream(self.path) as stream:
+                names = pyarrow.csv.open_csv(stream).schema.names
+            self._require_columns(names)
+            with pa.input_stream(self.path) as stream:
+                yield from pyarrow.csv.open_csv(
+                    stream,
+                    pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
+                    convert_options=self._types(names),
+                )
+
+    def _types(self, names: list[str]) -> "pyarrow.csv.ConvertOptions":
+        """Ids as they are written, features as numbers; a column that nobody asks for may hold anything."""
+        ends = [name for name in (self.src, self.dst) if name is not None]
+        rest = [name for name in names if name not in (*ends, self.time)] if self.num_features else []
+        types = {**dict.fromkeys(ends, pa.string()), **dict.fromkeys(rest, pa.float32())}
+        used = [name for name in names if name in types or name == self.time]
+        return pyarrow.csv.ConvertOptions(column_types=types, include_columns=used, strings_can_be_null=False)
+
+    def _require_columns(self, names: list[str]) -> None:
+        for name in (self.src, self.dst):
+            if name is not None and name not in names:
+                raise InputError(
+                    f"{self.path}: has no column {name} among {', '.join(names)}; name it with --src or --dst"
+                )
+
+    def _block(self, batch: pa.RecordBatch) -> FileBlock:
+        dst = None if self.dst is None else self._ids(batch.column(self.dst))
+        time = self._times(batch.column(self.time)) if self.time in batch.schema.names else None
+        features = self._features(batch) if self.num_features else None
+        return FileBlock(self._ids(batch.column(self.src)), dst, time, features)
+
+    def _ids(self, column: pa.Array) -> Ids:
+        if pa.types.is_integer(column.type) and not column.null_count:
+            numbers: Ids = column.to_numpy()
+            return numbers
+        texts: Ids = pc.utf8_trim_whitespace(pc.cast(column, pa.string())).to_numpy(zero_copy_only=False)
+        return texts
+
+    def _times(self, column: pa.Array) -> npt.NDArray[Any]:
+        kind = column.type
+        is_usable = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)
+        if not is_usable or column.null_count:
+            wrong = "a value is missing" if column.null_count else f"it holds {kind}, such as {column[0]}"
+            raise InputError(f"{self.path}: column {self.time}: {wrong}; give numbers or ISO dates")
+        times: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return times
+
+    def _features(self, batch: pa.RecordBatch) -> npt.NDArray[np.float32]:
+        names = [name for name in batch.schema.names if name not in (self.src, self.dst, self.time)]
+        if len(names) != self.num_features:
+            raise InputError(
+                f"{self.path}: has {len(names)} columns beside source, destination and time, but events of "
+                f"this log have {self.num_features} features; give these, in their order"
+            )
+        columns = [pc.cast(batch.column(name), pa.float32()) for name in names]
+        rows = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+        if not np.isfinite(rows).all():
+            raise InputError(f"{self.path}: a feature is missing or not finite; mend it")
+        return rows.astype(np.float32)
+
+    def _is_parquet(self) -> bool:
+        return self.path.suffix == ".parquet"
+
+
+def _together(parts: list[Any]) -> npt.NDArray[Any] | None:
+    return None if parts[0] is None else np.concatenate(parts)

@@ -1,0 +1,100 @@
+"""Logits of links after all that has happened, by the trainer's own path: planner, memory, model.
+
+Shape letters: B sources, C destinations of each.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tpnet_dist.events.raw_ids import Dense
+from tpnet_dist.events.shards import Times
+from tpnet_dist.events.view import SelectedEvents
+from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.model import TPNet
+from tpnet_dist.prediction.past import Past
+from tpnet_dist.training.link_planner import LinkPlanner, NegativeEnds
+from tpnet_dist.training.link_queries import QueryMaker, rows_ahead
+from tpnet_dist.training.links import PlannedLinks
+from tpnet_dist.training.scoring import EVALUATION_KEY, logits_of
+
+LINKS_PER_PIECE = 1000
+"""Half of the evaluation's, which take the published model 1.3 GiB at a time."""
+
+Logits = npt.NDArray[np.float32]
+Piece = tuple[slice, slice]
+"""Which sources, and which of their destinations."""
+
+
+@dataclass(frozen=True)
+class _FurtherDestinations:
+    """Take the place of negatives: they are scored as the destination of the link itself is."""
+
+    dst_BC: Dense
+
+    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
+        return NegativeEnds(None, np.ascontiguousarray(self.dst_BC[here], np.int32))
+
+
+class LinkScorer:
+    """Of one model and one past."""
+
+    def __init__(self, model: TPNet, past: Past, queries: QueryMaker, padding_node: int | None) -> None:
+        self.model, self.past, self.queries = model, past, queries
+        config = past.config
+        self._planner = LinkPlanner(
+            log=past.log,
+            rank=0,
+            num_ranks=1,
+            neighbors=past.neighbors,
+            num_neighbors=config.model.neighbors,
+            sampling=config.model.sampling,
+            sample_key=EVALUATION_KEY,
+            negatives=[],
+            padding_node=padding_node,
+            later_features=past.edge_features,
+        )
+
+    @torch.inference_mode()
+    def logits(self, src_B: Dense, dst_BC: Dense, time_B: Times) -> Logits:
+        """(B, C), piece by piece: however many there are, a few thousand links are worked on at a time."""
+        num_targets = dst_BC.shape[1]
+        if self._planner.sampling == "uniform" and num_targets > 1:
+            # what is drawn depends on the place of an end: so each link has the places of a single one
+            pairs = self.logits(src_B.repeat(num_targets), dst_BC.reshape(-1, 1), time_B.repeat(num_targets))
+            return pairs.reshape(dst_BC.shape)
+        self.model.eval()
+        logits_BC = np.empty(dst_BC.shape, np.float32)
+        pieces = list(_pieces(*dst_BC.shape))
+        requests = (self._request(src_B, dst_BC, time_B, piece) for piece in pieces)
+        prefetch = self.past.config.memory.prefetch if len(pieces) > 1 else 0
+        ahead = rows_ahead(self.past.memory, requests, prefetch=prefetch)
+        for piece, (planned, rows) in zip(pieces, ahead, strict=True):
+            logits_BC[piece] = logits_of(self.model, self.queries.queries(planned, rows)).cpu().numpy()
+        return logits_BC
+
+    def _request(
+        self, src_B: Dense, dst_BC: Dense, time_B: Times, piece: Piece
+    ) -> MemoryRequest[PlannedLinks]:
+        sources, _ = piece
+        chosen_BC = dst_BC[piece]
+        selected, seconds_B = self.past.links(src_B[sources], chosen_BC[:, 0], time_B[sources])
+        planner = replace(self._planner, negatives=[_FurtherDestinations(chosen_BC[:, 1:])])
+        planned = planner.plan(selected, seconds_B, slice(None), self.past.memory_time)
+        return MemoryRequest(_no_events(), planned.nodes(), planned, record=False)
+
+
+def _pieces(num_sources: int, num_targets: int) -> Iterator[Piece]:
+    sources_each = max(1, LINKS_PER_PIECE // max(1, num_targets))
+    for source in range(0, num_sources, sources_each):
+        for target in range(0, num_targets, LINKS_PER_PIECE):
+            yield slice(source, source + sources_each), slice(target, target + LINKS_PER_PIECE)
+
+
+def _no_events() -> BatchEvents:
+    nobody = torch.empty(0, dtype=torch.int64)
+    return BatchEvents(nobody, nobody, torch.empty(0, dtype=torch.float64))

@@ -1,0 +1,156 @@
+"""What has happened so far, as the model sees it: rows, who met whom when, features; and what is added to it.
+
+    the log's events up to `until`  →  neighbour index, rows: by the batches of the settings
+    events added later              →  neighbours at once, rows batch by batch
+
+An event is met as a neighbour by whatever comes later, also within its batch; rows are those before the
+batch. That is how events are scored in training and evaluation, so it is how they are here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.batch_plan import Batch, BatchPlan, plan_by_events, plan_by_timestamps
+from tpnet_dist.events.features import Features
+from tpnet_dist.events.grown_features import GrownFeatures
+from tpnet_dist.events.raw_ids import Dense
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.shards import EventColumns, Times, concatenate
+from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.memory.growing_neighbors import GrowingNeighbors
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.neighbor_build import build_neighbor_index
+from tpnet_dist.training.event_batches import grouped, record_each, replay
+from tpnet_dist.training.run_data import chunks_of, plan_of, split_of
+
+
+@dataclass
+class LaterEvents:
+    """All that was added, by dense ids."""
+
+    columns: list[EventColumns] = field(default_factory=list)
+    """One for each time that events were recorded."""
+    features: list[Features] = field(default_factory=list)
+
+
+class Past:
+    """Of one log and one memory; nodes are dense ids, times those of the log."""
+
+    def __init__(
+        self, config: Config, log: EventLog, memory: Memory | None, *, until: int, as_evaluated: bool
+    ) -> None:
+        # config
+        self.config, self.log, self.until, self.as_evaluated = config, log, until, as_evaluated
+        # parts
+        self.memory = memory
+        everything = EventView(log, 0, until)
+        index = build_neighbor_index(lambda: chunks_of(everything), 0, log.num_nodes)
+        self.neighbors = GrowingNeighbors(index, first_event=until, time_dtype=log.manifest.time_dtype)
+        features = log.edge_features
+        self.edge_features = None if features is None else GrownFeatures(features, until)
+        # progress
+        self.later = LaterEvents()
+        self.num_events = until
+        self.now: int | float = log.manifest.first_time
+        self.memory_time = 0.0
+        """Of the last event in the rows, in seconds since the log's first."""
+        self._first_at_now = 0
+        self._unrecorded: list[EventColumns] = []
+        if until:
+            last = EventView(log, until - 1, until).read(0, 1)
+            self.now, self._first_at_now = last.columns.time[0].item(), int(last.moment[0])
+        for view, plan in self._parts(everything):
+            self._record_view(view, plan)
+
+    def links(self, src_B: Dense, dst_B: Dense, time_B: Times) -> tuple[SelectedEvents, Tensor]:
+        """Links of which each is asked about as if it were the next event, at a time that is not before now;
+        and these times in seconds."""
+        moment_B = np.where(time_B == self.now, self._first_at_now, self.num_events)
+        selected = SelectedEvents(
+            np.full(len(time_B), self.num_events), moment_B, _columns(src_B, dst_B, time_B)
+        )
+        return selected, torch.from_numpy(self.log.seconds(time_B))
+
+    def add(self, src_N: Dense, dst_N: Dense, time_N: Times, features: Features | None) -> None:
+        """Events in order of time, to be met as neighbours from now on; rows change with `record`."""
+        if not len(src_N):
+            return
+        self.neighbors.append(src_N, dst_N, time_N)
+        if self.edge_features is not None and features is not None:
+            self.edge_features.append(features)
+            self.later.features.append(features)
+        first_of_last = int(np.searchsorted(time_N, time_N[-1]))
+        if first_of_last or time_N[-1] != self.now:
+            self._first_at_now = self.num_events + first_of_last
+        self.now = time_N[-1].item()
+        self.num_events += len(src_N)
+        self._unrecorded.append(_columns(src_N, dst_N, time_N))
+
+    def record(self) -> None:
+        """Add the events that are not in the rows yet, in batches."""
+        if not self._unrecorded:
+            return
+        columns = concatenate(self._unrecorded)
+        self._unrecorded.clear()
+        self.later.columns.append(columns)
+        if self.memory is not None:
+            plan = self._plan_of(columns.time)
+            # a thread is worth its start only where there is something to prepare
+            record_each(self.memory, grouped(self.log, _cut(columns, plan)), prefetch=int(len(plan) > 1))
+        self.memory_time = float(self.log.seconds(columns.time[-1:])[0])
+
+    def check_features(self, features: Features | None, count: int) -> None:
+        """Refuse features that are not as wide as those of the log."""
+        wanted = None if self.edge_features is None else (count, self.edge_features.width)
+        found = None if features is None else features.shape
+        if found != wanted:
+            raise InputError(
+                f"features are {found or 'absent'} where this log asks for {wanted or 'none'}; "
+                "give a row of features for each event if the log has some, else none"
+            )
+
+    def _plan_of(self, times: Times) -> BatchPlan:
+        size = self.config.evaluation.batch_size
+        if self.config.data.batching == "events":
+            return plan_by_events(len(times), size)
+        return plan_by_timestamps([times], size)
+
+    def _parts(self, everything: EventView) -> Iterator[tuple[EventView, BatchPlan]]:
+        """What of the log is in the rows, and by which batches."""
+        config, log, until = self.config, self.log, self.until
+        if not self.as_evaluated:
+            yield everything, plan_of(everything, config, config.evaluation.batch_size)
+            return
+        split = split_of(log, config.data)
+        train = EventView(log, 0, min(until, split.train.stop), split.train.excluded_nodes)
+        yield train, plan_of(train, config, config.training.batch_size)
+        for part in (split.val, split.test):
+            view = EventView(log, min(until, part.start), min(until, part.stop))
+            yield view, plan_of(view, config, config.evaluation.batch_size)
+
+    def _record_view(self, view: EventView, plan: BatchPlan) -> None:
+        if not len(view):
+            return
+        if self.memory is not None:
+            replay(self.memory, self.log, view, plan)
+        last = view.read(len(view) - 1, len(view))
+        self.memory_time = float(self.log.seconds(last.columns.time)[0])
+
+
+def _cut(columns: EventColumns, plan: BatchPlan) -> Iterator[tuple[Batch, SelectedEvents]]:
+    """Into batches that are recorded; who would look back from them is not asked."""
+    number_N = np.arange(len(columns))
+    selected = SelectedEvents(number_N, number_N, columns)
+    return ((batch, selected[batch.start : batch.stop]) for batch in plan.batches())
+
+
+def _columns(src_B: Dense, dst_B: Dense, time_B: Times) -> EventColumns:
+    return EventColumns(
+        src_B.astype(np.int32), dst_B.astype(np.int32), time_B, np.zeros(len(src_B), np.float32)
+    )

@@ -1,0 +1,153 @@
+"""What was trained, wherever it lies: the folder of a run, a checkpoint of ours, one of the released code."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from tpnet_dist.config import Config
+from tpnet_dist.config_keys import CONFIG_KEYS, config_from
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.model.published_names import PublishedSizes, published_sizes
+from tpnet_dist.training.checkpoint import BEST_NAME
+from tpnet_dist.training.run_folder import CONFIG_NAME, RunFolder
+from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, Unusable, read_facts, read_tensors
+from tpnet_dist.training.weights_file import read_state
+
+PROJECTION_NAME = "0.random_projections.random_projections.0"
+"""Under which a checkpoint of the released code holds the random features its rows started from."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Weights, and all that says what they are weights of."""
+
+    path: Path
+    config: Config
+    seed: int
+    epoch: int
+    """Of the weights, counted from 0: rows start from the random features of this epoch."""
+    log_id: str | None
+    """None: nobody wrote it down."""
+    state: Mapping[str, Any]
+    """As `start_from` takes it."""
+    projection: Tensor | None = None
+    """Random features by raw id, row 0 being the padding node's; None: they are drawn."""
+    saved: Mapping[str, Any] | None = None
+    """What a predictor that was saved had seen."""
+
+    def with_data(self, folder: str) -> "Trained":
+        """The same, with the data there."""
+        data = replace(self.config.data, folder=folder)
+        return replace(self, config=replace(self.config, data=data))
+
+    def require_log(self, log: EventLog) -> None:
+        if self.log_id not in (None, log.manifest.log_id):
+            raise InputError(
+                f"{self.path}: made with event log {self.log_id}, the data folder {log.folder} is "
+                f"{log.manifest.log_id}; give the data it was made with"
+            )
+
+
+def open_trained(path: Path, *, seed: int | None = None, config: Config | None = None) -> Trained:
+    """`seed`: which one of a run's, by default the first. `config`: for a checkpoint without settings."""
+    if (path / CONFIG_NAME).is_file():
+        return _of_run(RunFolder.open(path), seed)
+    if path.is_dir():
+        if (path / MANIFEST_NAME).is_file():
+            return _of_step(path)
+        raise InputError(f"{path}: is neither a run nor a checkpoint; give the folder of a run")
+    state = read_state(path)
+    return _of_file(path, state) if "model" in state else _of_published(path, state, config or Config())
+
+
+def _of_run(run: RunFolder, seed: int | None) -> Trained:
+    config = run.config()
+    seeds = config.training.all_seeds()
+    seed = seeds[0] if seed is None else seed
+    if seed not in seeds:
+        raise InputError(f"{run.path}: has no seed {seed}; choose one of {', '.join(map(str, seeds))}")
+    path = run.path / "checkpoints" / f"seed-{seed}" / BEST_NAME
+    return replace(_of_file(path, read_state(path)), config=config)
+
+
+def _of_file(path: Path, state: Mapping[str, Any]) -> Trained:
+    if state.get("format", FORMAT) != FORMAT:
+        raise InputError(
+            f"{path}: it has format {state['format']}, and this version reads {FORMAT}; "
+            "use the version it was made with"
+        )
+    saved = state.get("predictor")
+    return Trained(
+        path,
+        *_facts(path, state),
+        state={"model": state["model"]},
+        projection=None if saved is None else saved["projection"],
+        saved=saved,
+    )
+
+
+def _of_step(path: Path) -> Trained:
+    try:
+        facts = read_facts(path)
+    except Unusable as error:
+        raise InputError(f"{path}: cannot be used: {error}; choose another checkpoint") from error
+    progress = facts["progress"]
+    # after an epoch's end the next one is up, but the weights are still of the one before
+    epoch = max(0, int(progress["epoch"]) - (progress["steps_of_epoch"] == 0))
+    weights = {
+        name.removeprefix("model/"): tensor
+        for name, tensor in read_tensors(path).items()
+        if name.startswith("model/")
+    }
+    return Trained(path, *_facts(path, {**facts, "epoch": epoch}), state={"model": weights})
+
+
+def _facts(path: Path, state: Mapping[str, Any]) -> tuple[Config, int, int, str]:
+    try:
+        said, seed, epoch, log_id = (state[name] for name in ("config", "seed", "epoch", "log_id"))
+    except KeyError as error:
+        raise InputError(f"{path}: says nothing of its {error}; give a checkpoint of a run") from error
+    if unknown := sorted(set(said) - set(CONFIG_KEYS)):
+        raise InputError(
+            f"{path}: has a setting {unknown[0]} that this version does not know; use the version it was "
+            "made with"
+        )
+    # JSON has lists only
+    layer = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    return config_from([layer]), int(seed), int(epoch), str(log_id)
+
+
+def _of_published(path: Path, state: Mapping[str, Any], config: Config) -> Trained:
+    """Sizes are read off the weights; λ, walk and data must be said."""
+    try:
+        sizes = published_sizes(_tensors(path, state))
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+    projection = state.get(PROJECTION_NAME)
+    width = config.memory.width if projection is None else projection.shape[1]
+    return Trained(
+        path, _with_sizes(config, sizes, width), 0, 0, log_id=None, state=state, projection=projection
+    )
+
+
+def _with_sizes(config: Config, sizes: PublishedSizes, width: int | None) -> Config:
+    memory = replace(config.memory, enabled=sizes.use_memory, hops=sizes.hops, width=width)
+    model = replace(
+        config.model,
+        profile="published",
+        neighbors=sizes.neighbors,
+        time_width=sizes.time_width,
+        channels=sizes.channels,
+        mixer_layers=sizes.mixer_layers,
+    )
+    return replace(config, memory=memory, model=model)
+
+
+def _tensors(path: Path, state: Mapping[str, Any]) -> Mapping[str, Tensor]:
+    if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()):
+        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of TPNet")
+    return state

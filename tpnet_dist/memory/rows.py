@@ -138,7 +138,9 @@ class RowTable:
             return torch.bmm(rows_ULD, rows_ULD.transpose(1, 2))
         if self._products_NLL is None:
             layers = self.walk.layers
-            self._products_NLL = self.rows_NLD.new_zeros(self.num_nodes, layers, layers)
+            # whoever asks first may be scoring: what is made in inference mode cannot be changed outside it
+            with torch.inference_mode(False):
+                self._products_NLL = self.rows_NLD.new_zeros(self.num_nodes, layers, layers)
         stale = self._stale_N[local_U].nonzero().squeeze(1)
         fresh_ULD = rows_ULD[stale]
         self._products_NLL[local_U[stale]] = torch.bmm(fresh_ULD, fresh_ULD.transpose(1, 2))

@@ -158,6 +158,17 @@ def test_silent_nodes_keep_their_transition_probabilities() -> None:
     assert rows_NLD[0, 1].tolist() == [0, 0, 0, 1, 0], "against the new event the old ones weigh nothing"
 
 
+def test_whoever_first_asks_for_self_products_may_be_scoring() -> None:
+    memory = Memory(4, Walk("decay", 2, 0.1), 3)
+    plan = memory.plan(batch((0, 1, 1.0)))
+    memory.record(plan, memory.fetch(plan, products=False))
+    with torch.inference_mode():
+        memory.fetch(memory.plan(batch((0, 1, 2.0)), record=False))
+    again = memory.fetch(memory.plan(batch((2, 3, 2.0)), record=False))
+    rows_ULD = again.stored.rows_ULD
+    assert torch.equal(again.stored.products_ULL, torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)))
+
+
 # ---- the random features -----------------------------------------------------------------------------------
 
 

@@ -40,7 +40,7 @@ format: $(READY) ## Format the code and mend what lint can mend
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 
-bench: $(READY) ## Run the short version of all benchmarks
+bench: $(READY) ## Run the short version of most benchmarks
 	$(RUN)/python -m benchmarks.event_logs --rows 1e6 --events 1e7
 	$(RUN)/python -m benchmarks.propagation --edges 1e5 1e6 --seconds 2
 	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000 --warm-up 6400 --random-nodes 2e4

@@ -20,6 +20,7 @@ from rich.table import Table
 from benchmarks.results_line import print_results_line
 from benchmarks.scalability_rank import WARM_UP_STEPS
 from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.planning.data_traffic import DataTraffic
 from tpnet_dist.planning.devices import Device, device_named
@@ -27,6 +28,7 @@ from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, WireS
 from tpnet_dist.planning.rank_bytes import rank_bytes
 from tpnet_dist.planning.step_time import scoring_step_time, training_step_time
 
+PROGRAM = "python -m benchmarks.planner"
 PHASES = ("propagation", "training")
 Line = dict[str, Any]
 
@@ -60,7 +62,7 @@ def compare(line: Line, folder: Path, device: Device) -> Line:
     }
     mean = mean_traffic(traffic["training"])
     sizes = rank_bytes(config, data.shape, ranks, device, train_share=0.0)
-    cached = min(log.num_nodes - log.num_nodes // ranks, log.num_nodes) * wire.row_with_products
+    cached = (log.num_nodes - log.num_nodes // ranks) * wire.row_with_products
     return {
         "edges": line["edges"],
         "ranks": ranks,
@@ -113,9 +115,15 @@ def _cell(name: str, both: dict[str, float]) -> str:
 
 
 def main() -> None:
-    settings = tyro.cli(Settings, description=__doc__)
-    device = device_named(settings.device)
-    lines = [json.loads(text) for text in (settings.study / "figures.jsonl").read_text().splitlines()]
+    with errors_for_people(PROGRAM, debug=False):
+        _run(tyro.cli(Settings, description=__doc__))
+
+
+def _run(settings: Settings) -> None:
+    device, file = device_named(settings.device), settings.study / "figures.jsonl"
+    if not file.exists():
+        raise InputError(f"{file}: there is no study; run python -m benchmarks.scalability first")
+    lines = [json.loads(text) for text in file.read_text().splitlines()]
     newest = {(line["edges"], line["ranks"]): line for line in lines if line["contestant"] == "ours"}
     figures = [
         compare(line, settings.logs / f"random-{line['edges']}", device)

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 import tyro
 
 from benchmarks.measured_process import run_python
@@ -59,6 +60,8 @@ class Settings:
     """Where logs are made and found again; that of 1e8 edges takes about 1.5 GB."""
 
     def __post_init__(self) -> None:
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise InputError("--device cuda: torch sees no GPU here; leave it away, or say cpu")
         for name in ("edges", "ranks"):
             if not getattr(self, name) or min(getattr(self, name)) < 1:
                 raise InputError(f"{name} {getattr(self, name)}: must be positive numbers; ask for 1 or more")
@@ -105,7 +108,9 @@ class Study:
     def run(self) -> list[Line]:
         self.settings.out.mkdir(parents=True, exist_ok=True)
         self.lines = list(self._kept_lines())
-        same = [line for line in self.lines if line["circumstances"] == self.circumstances]
+        # of code that is not committed nobody can tell whether it is the same
+        is_committed = not str(self.circumstances["commit"]).endswith("-dirty")
+        same = [line for line in self.lines if is_committed and line["circumstances"] == self.circumstances]
         self.done = {_case_of(line): line for line in same}
         cases = list(self._cases())
         for number, case in enumerate(cases, start=1):
@@ -194,7 +199,7 @@ def _say(line: str) -> None:
 
 
 def main() -> None:
-    with errors_for_people(PROGRAM, debug="--debug" in sys.argv):
+    with errors_for_people(PROGRAM, debug=False):
         settings = tyro.cli(Settings, description=__doc__)
         started = time.perf_counter()
         lines = Study(settings).run()

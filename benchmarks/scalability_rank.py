@@ -119,6 +119,7 @@ class Case:
         before = None if account is None else replace(account, seconds=dict(account.seconds))
         started = time.perf_counter()
         yield
+        self._wait_for_device()
         self.world.wait_for_all()
         self.took.seconds[name] = time.perf_counter() - started
         self.took.peak_bytes[name] = peak_bytes()
@@ -127,6 +128,11 @@ class Case:
             self.took.exchanged[name] = {
                 count: getattr(account, count) - getattr(before, count) for count in counted
             }
+
+    def _wait_for_device(self) -> None:
+        """What was only asked for so far takes its time now."""
+        if self.world.device.type == "cuda":
+            torch.cuda.synchronize(self.world.device)
 
     def _neighbors(self) -> ShardedNeighbors:
         exchange = self.world.new_host_exchange()
@@ -151,6 +157,7 @@ class Case:
         watch = StopWatch()
         for batch in self._batches(planner, parts, first):
             parts.step([batch], num_batches=1, num_events=self.config.training.batch_size, epoch=0)
+            self._wait_for_device()
             watch.lap()
         return watch.laps[WARM_UP_STEPS:]
 
@@ -161,6 +168,7 @@ class Case:
         for planned, rows in self._batches(planner, parts, first):
             for query in parts.queries.queries(planned, rows):
                 parts.model(query)
+            self._wait_for_device()
             watch.lap()
         return watch.laps[WARM_UP_STEPS:]
 

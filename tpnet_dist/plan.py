@@ -85,7 +85,10 @@ def _check(own: OwnFlags) -> None:
     if own.ranks < 1:
         raise InputError(f"--ranks is {own.ranks}, but must be at least 1; raise it")
     if own.calibrate is not None:
+        _require_suffix("--calibrate", own.calibrate, (".toml",))
         return
+    if own.figure is not None:
+        _require_suffix("--figure", own.figure, (".png", ".svg"))
     if own.data is None and own.events is None:
         raise InputError("no log is given; say --events 1e8, or name a data folder with --data")
     if own.data is not None and (own.events is not None or own.nodes is not None):
@@ -94,6 +97,11 @@ def _check(own: OwnFlags) -> None:
         value = getattr(own, name)
         if value is not None and value < 1:
             raise InputError(f"--{name} is {value}, but must be at least 1; raise it")
+
+
+def _require_suffix(flag: str, path: Path, suffixes: tuple[str, ...]) -> None:
+    if path.suffix not in suffixes:
+        raise InputError(f"{flag} {path}: must end in {' or '.join(suffixes)}; change it")
 
 
 def show_help() -> NoReturn:
@@ -134,6 +142,7 @@ def _run(own: OwnFlags, config: Config) -> None:
     else:
         show_plan(plan, Console())
     if own.figure is not None:
+        own.figure.parent.mkdir(parents=True, exist_ok=True)
         draw_curve(plan, own.figure)
 
 

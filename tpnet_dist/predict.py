@@ -50,7 +50,7 @@ class PredictCommand:
     """First record these events, which happened after the log's; further columns are their features."""
     save: Annotated[Path | None, arg(metavar="FILE")] = None
     """Keep the model with what was observed in a file that can be given as RUN later."""
-    at: Annotated[float | None, arg(metavar="TIME")] = None
+    at: Annotated[str | None, arg(metavar="TIME")] = None
     """When, for files without a time column; by default at the time of the last event."""
     probability: bool = False
     """Probabilities instead of logits."""
@@ -74,6 +74,20 @@ class PredictCommand:
     """Likewise: settings, such as memory.decay."""
     debug: bool = False
     """Show the traceback of an error."""
+
+    def given_files(self) -> list[Path]:
+        """What is read beside the run."""
+        files = (self.pairs, self.sources, self.candidates, self.observe)
+        return [file for file in files if file is not None]
+
+    def moment(self) -> int | float | None:
+        """A whole number stays one: as a fraction, nanoseconds since 1970 would be rounded."""
+        if self.at is None:
+            return None
+        try:
+            return int(self.at) if self.at.lstrip("+-").isdigit() else float(self.at)
+        except ValueError as error:
+            raise InputError(f"at is {self.at!r}, but must be a number; change it") from error
 
     def settings(self) -> Config | None:
         """Of a checkpoint that has none; None if nothing is said."""
@@ -116,9 +130,17 @@ def _require_a_task(command: PredictCommand) -> None:
         raise InputError("--pairs or --top-k says what to find out and --out where to write it; give both")
     if not has_task and command.save is None:
         raise InputError("there is nothing to do; give --pairs, --top-k or --save, or see --help")
-    for given in (command.pairs, command.sources, command.candidates, command.observe):
-        if given is not None and command.out is not None and given.resolve() == command.out.resolve():
-            raise InputError(f"{given}: would be replaced by the results; choose another --out")
+    for flag, made in (("--out", command.out), ("--save", command.save)):
+        for given in command.given_files():
+            if made is not None and given.resolve() == made.resolve():
+                raise InputError(f"{given}: would be replaced by the results; choose another {flag}")
+    if (
+        command.out is not None
+        and command.save is not None
+        and command.out.resolve() == command.save.resolve()
+    ):
+        raise InputError(f"{command.out}: is given for results and for the model; choose another --save")
+    command.moment()
 
 
 def main() -> None:
@@ -128,6 +150,7 @@ def main() -> None:
 
 def _run(command: PredictCommand) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
+    from tpnet_dist.prediction.link_file import content_key
     from tpnet_dist.prediction.score_file import require_suffix
     from tpnet_dist.ranks.failure import ends_together
     from tpnet_dist.ranks.host_memory import keep_large_buffers
@@ -141,7 +164,9 @@ def _run(command: PredictCommand) -> None:
         world.phase.now = "loading"
         # each rank has all of it: links are independent of one another, so ranks need not talk of rows
         predictor = world.on_every_rank(lambda: _load(command, config, world))
-        world.require_agreement({"log_id": predictor.log.manifest.log_id})
+        read = [predictor.trained.path, *command.given_files()]
+        same = world.on_every_rank(lambda: {f"content of {file.name}": content_key(file) for file in read})
+        world.require_agreement({"log_id": predictor.log.manifest.log_id, **same})
         _predict(command, predictor, world)
 
 
@@ -172,7 +197,7 @@ def _predict(command: PredictCommand, predictor: "Predictor", world: "World") ->
         predictor,
         world,
         display,
-        at=command.at,
+        at=command.moment(),
         skip_unknown=command.skip_unknown,
         probability=command.probability,
     )

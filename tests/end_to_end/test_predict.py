@@ -242,3 +242,14 @@ def test_a_killed_prediction_leaves_no_half_file_and_can_be_repeated(
     assert predict(run, "--pairs", few, "--out", out).returncode == 0
     assert len(rows_of(out)) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.csv", "scores.csv"}
+
+
+def test_links_without_an_id_are_refused(run: Path, tmp_path: Path) -> None:
+    events = write(tmp_path / "events.csv", "src,dst,time,a,b,c", ",3,5000,0,0,0")
+    saved = ("--observe", events, "--save", tmp_path / "m.pt")
+    assert "column src: an id is empty; mend it" in refusal(run, *saved)
+    table = pa.table({"src": ["0", None], "dst": ["3", "3"], "time": [5000, 5000]})
+    pq.write_table(table, tmp_path / "pairs.parquet")
+    words = ("--pairs", tmp_path / "pairs.parquet", "--out", tmp_path / "out.csv")
+    assert "column src: an id is missing; mend it" in refusal(run, *words)
+    assert not (tmp_path / "m.pt").exists() and not (tmp_path / "out.csv").exists()

@@ -17,6 +17,8 @@ REFUSED = {
     "runs/a --pairs p.csv --candidates c.csv --out s.csv": "--candidates are for --top-k; give it too, or "
     "leave them away",
     "runs/a --pairs p.csv --out ./p.csv": "p.csv: would be replaced by the results; choose another --out",
+    "runs/a --observe n.csv --save n.csv": "n.csv: would be replaced by the results; choose another --save",
+    "runs/a --pairs p.csv --out s.csv --at noon": "at is 'noon', but must be a number; change it",
     "runs/a --top-k many": "top_k is 'many', but must be a whole number; change it",
     "runs/a --pair p.csv": "unknown flag --pair; did you mean --pairs?",
     "runs/a --skip-unknown=no": "--skip-unknown=no: --skip-unknown takes no value; leave no away",
@@ -27,7 +29,7 @@ def test_what_is_said_is_taken() -> None:
     words = "runs/a --top-k 1e1 --sources who.csv --out best.parquet --at 1.5e9 --src user --skip-unknown"
     command = parse_predict(words.split())
     assert (command.run, command.out, command.top_k) == (Path("runs/a"), Path("best.parquet"), 10)
-    assert (command.at, command.src, command.dst, command.skip_unknown) == (1.5e9, "user", "dst", True)
+    assert (command.moment(), command.src, command.dst, command.skip_unknown) == (1.5e9, "user", "dst", True)
     assert command.settings() is None
 
 

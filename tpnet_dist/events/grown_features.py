@@ -33,7 +33,9 @@ class GrownFeatures:
         is_later = rows >= self._num_first
         if not is_later.any():
             return self._first[rows]
-        found = np.empty((*rows.shape, self.width), np.float32)
-        found[is_later] = self._later.values[rows[is_later] - self._num_first]
+        # empty slots ask for row 0, which need not exist
+        found = np.zeros((*rows.shape, self.width), np.float32)
+        is_there = rows < self._num_first + len(self._later)
+        found[is_later & is_there] = self._later.values[rows[is_later & is_there] - self._num_first]
         found[~is_later] = self._first[rows[~is_later]]
         return found

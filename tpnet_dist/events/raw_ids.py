@@ -136,6 +136,11 @@ class RawIds:
             numbers = ids.astype(np.int64)
             values = np.array([str(number) for number in numbers], object) if self.is_text else numbers
             return values, np.ones(len(values), bool)
+        if ids.dtype.kind == "f":
+            # a table program's doing: one value missing, and all are fractions
+            if not (np.isfinite(ids).all() and (ids % 1 == 0).all()):
+                raise InputError("ids are numbers with fractions or missing ones; give whole numbers or text")
+            return self._values(ids.astype(np.int64))
         texts = np.array([str(one) for one in ids], object)
         return (texts, np.ones(len(texts), bool)) if self.is_text else _plain_integers(texts)
 
@@ -174,6 +179,9 @@ def some_of(ids: Sequence[Any]) -> str:
 def _plain_integers(objects: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Numbers, and which texts are plainly written ones: 007 is none."""
     texts = pa.array([str(one) for one in objects], pa.string())
-    is_plain = pc.match_substring_regex(texts, r"^(0|-?[1-9]\d{0,17})$")
-    numbers = pc.cast(pc.if_else(is_plain, texts, "0"), pa.int64())
-    return numbers.to_numpy(zero_copy_only=False), is_plain.to_numpy(zero_copy_only=False)
+    is_plain = pc.match_substring_regex(texts, r"^(0|-?[1-9]\d{0,18})$").to_numpy(zero_copy_only=False)
+    numbers = [int(text) if plain else 0 for text, plain in zip(objects, is_plain, strict=True)]
+    # with 19 digits some are too large for the 64 bits that ids have
+    is_small = np.array([-(2**63) <= number < 2**63 for number in numbers], bool)
+    small = [number if fits else 0 for number, fits in zip(numbers, is_small, strict=True)]
+    return np.array(small, np.int64), is_plain & is_small

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tpnet_dist.errors import InputError
 from tpnet_dist.planning.devices import Device
 from tpnet_dist.ranks.host_memory import free_bytes, keep_large_buffers
 from tpnet_dist.ranks.world import join_world
@@ -32,6 +33,7 @@ _ROW_FLOATS = 512
 
 def calibrate(path: Path) -> Device:
     """Write a device's file for this machine; takes about a minute."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     keep_large_buffers()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -45,7 +47,8 @@ def calibrate(path: Path) -> Device:
 
 
 def _measure() -> Device:
-    cores = os.cpu_count() or 1
+    # of a container, those it may use
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory, (link, latency) = free_bytes(torch.device("cpu")), _link()
     return Device(
         title=f"{platform.node()}: one core of {cores}, as measured",
@@ -109,11 +112,7 @@ def _seconds_per_operation() -> float:
 def _link() -> tuple[float, float]:
     """Bytes per second between two ranks, and seconds of a trip that moves next to nothing."""
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", __name__]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        [sys.executable, *words], env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    large, small = map(float, done.stdout.split())
+    large, small = map(float, _run_on_cores(words).split())
     return _LINK_ROWS // 2 * _ROW_FLOATS * 4 / (large - small), small
 
 
@@ -130,13 +129,21 @@ def _time_trips() -> None:
 
 def _base_bytes() -> int:
     """The largest resident set of a process that has learned from next to nothing."""
+    return int(_run_on_cores(["-m", "tpnet_dist.planning.bare_process"]))
+
+
+def _run_on_cores(words: list[str]) -> str:
+    """What a process prints that has one thread and sees no GPU."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
-        [sys.executable, "-m", "tpnet_dist.planning.bare_process"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+        [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
     )
-    return int(done.stdout)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        raise InputError(
+            f"a process to measure with ended with exit code {done.returncode}: {last}; try again"
+        )
+    return done.stdout
 
 
 def _best(act: Callable[[], object], *, times: int = 15, median: bool = False) -> float:

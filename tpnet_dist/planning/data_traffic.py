@@ -50,12 +50,13 @@ class DataTraffic:
     def of_last(self, num_batches: int, num_ranks: int, *, cache_rows: int) -> list[RowTraffic]:
         """By rank: of the last batches, learned from with caches that as many before them have filled."""
         num_batches = min(num_batches, max(1, len(self.plan) // 2))
-        first = len(self.plan) - 2 * num_batches
+        counted = len(self.plan) - num_batches
+        first = max(0, counted - num_batches)
         of_ranks = []
         for rank in range(num_ranks):
             counter = TrafficCounter(self.config, self.shape, rank, num_ranks, cache_rows)
-            counter.count(self.learned(rank, num_ranks, first, first + num_batches))
-            of_ranks.append(counter.count(self.learned(rank, num_ranks, first + num_batches)))
+            counter.count(self.learned(rank, num_ranks, first, counted))
+            of_ranks.append(counter.count(self.learned(rank, num_ranks, counted)))
         return of_ranks
 
     def recorded(self, stop: int) -> Iterator[MemoryRequest[object]]:

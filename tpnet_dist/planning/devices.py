@@ -42,9 +42,14 @@ class Device:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, int | float) and not isinstance(value, bool) and not value > 0:
-                raise InputError(f"{field.name} is {value}, but must be above 0; correct the device's file")
+            value, name = getattr(self, field.name), field.name
+            kind = {"title": str, "source": str, "is_host": bool}.get(name)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number if kind is None else isinstance(value, kind)):
+                rule = f"be {'a number' if kind is None else f'of type {kind.__name__}'}"
+                raise InputError(f"{name} is {value!r}, but must {rule}; correct the device's file")
+            if is_number and not value > 0:
+                raise InputError(f"{name} is {value}, but must be above 0; correct the device's file")
 
     def rate(self, *, bfloat16: bool = False) -> float:
         """Operations per second in matrix products that can be hoped for."""
@@ -81,7 +86,7 @@ def device_named(name: str) -> Device:
 def _from_file(path: Path) -> Device:
     try:
         return _device(tomllib.loads(path.read_text()), str(path))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}; mend it, or write it anew with --calibrate {path}") from error
 
 

@@ -1,7 +1,7 @@
 """What ranks will send one another for rows: counted from a log, or expected without one.
 
 Counting runs the memory's own planning for every rank, one after another in this process, and moves no row:
-the numbers are those a run will have, to the byte.
+for the same batches and caches the numbers are those of a run, to the byte.
 
 Shape letters: B events of a batch.
 """
@@ -106,6 +106,8 @@ class TrafficCounter:
 
 def expected_traffic(config: Config, log: LogShape, num_ranks: int, *, with_neighbors: bool) -> RowTraffic:
     """Of one batch on one rank, where nodes meet at random and no row is held from before."""
+    if not config.memory.enabled:
+        return RowTraffic(1)
     events = config.training.batch_size / num_ranks
     ends = _distinct(2 * events, log.num_nodes)
     slots = 3 * events * (1 + config.model.neighbors) if with_neighbors else 2 * events

@@ -43,8 +43,6 @@ class Cost:
 
     flops: float = 0.0
     """In matrix products."""
-    product_bytes: float = 0.0
-    """Read and written by them."""
     bytes: float = 0.0
     """Read and written by all other operations."""
     special: float = 0.0
@@ -66,7 +64,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = self.product_bytes = self.bytes = self.special = self.operations = self.largest = 0.0
+        self.flops = self.bytes = self.special = self.operations = self.largest = 0.0
 
     def __torch_dispatch__(
         self,
@@ -85,7 +83,6 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count_flops = flop_registry.get(_not_in_place(func))
         if count_flops is not None:
             self.flops += count_flops(*args, **(kwargs or {}), out_val=out)
-            self.product_bytes += moved
         elif _is_one_of(func, _GATHERS):
             # of what is read from, only what is written
             self.bytes += 2 * sum(tensor.nbytes for tensor in written)
@@ -139,7 +136,6 @@ def _count(config: Config, log: LogShape, num_events: int, act: Act) -> Cost:
         saved = act(model, query)
     return Cost(
         counter.flops,
-        counter.product_bytes,
         counter.bytes,
         counter.special,
         counter.operations,

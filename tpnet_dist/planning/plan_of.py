@@ -7,13 +7,13 @@ from tpnet_dist.config import Config
 from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes, expected_traffic
 from tpnet_dist.planning.log_shape import LogShape
-from tpnet_dist.planning.rank_bytes import RankBytes, rank_bytes
+from tpnet_dist.planning.rank_bytes import RankBytes, rank_bytes, train_share_of
 from tpnet_dist.planning.step_time import StepTime, training_step_time
 from tpnet_dist.planning.verdict import Room, fits, largest_log, remedies, rooms
+from tpnet_dist.training.memory_sizes import memory_width
 
 CURVE = tuple(2**power for power in range(11))
 """Numbers of ranks of the scaling curve: 1 … 1024."""
-TRAIN_SHARE = 0.7
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Plan:
     exchanged_bytes: int
     """Between all ranks, for the rows of one batch."""
     step: StepTime
+    train_share: float
+    """Of the events, what an epoch learns from."""
     epoch_seconds: float
     curve: list[CurvePoint]
 
@@ -81,16 +83,16 @@ def make_plan(
 ) -> Plan:
     """`counted`: the mean rank's traffic, where there is a log to count it from."""
     traffic = counted or expected_traffic(config, log, num_ranks, with_neighbors=True)
-    sizes = rank_bytes(config, log, num_ranks, device, train_share=TRAIN_SHARE)
+    sizes = rank_bytes(config, log, num_ranks, device)
     room = rooms(sizes, device, num_ranks)
     step = training_step_time(config, log, num_ranks, device, traffic)
     is_tight = not all(one.is_enough for one in room)
-    wire = WireSizes.of(config, log)
+    wire, train_share = WireSizes.of(config, log), train_share_of(config)
     return Plan(
         log=log,
         ranks=num_ranks,
         device=device,
-        width=wire.sum // config.memory.hops // _wire_bytes(config),
+        width=memory_width(config.memory, log) if config.memory.enabled else 0,
         sizes=sizes,
         rooms=room,
         remedies=list(remedies(config, log, num_ranks, device)) if is_tight else [],
@@ -101,13 +103,10 @@ def make_plan(
             num_ranks * traffic.bytes_exchanged(wire, products=True) / max(1, traffic.batches)
         ),
         step=step,
-        epoch_seconds=step.seconds * TRAIN_SHARE * len(log) / config.training.batch_size,
+        train_share=train_share,
+        epoch_seconds=step.seconds * train_share * len(log) / config.training.batch_size,
         curve=[_point(config, log, ranks, device) for ranks in CURVE],
     )
-
-
-def _wire_bytes(config: Config) -> int:
-    return 4 if config.memory.exchange_dtype == "float32" else 2
 
 
 def _point(config: Config, log: LogShape, ranks: int, device: Device) -> CurvePoint:

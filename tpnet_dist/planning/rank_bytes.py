@@ -61,10 +61,16 @@ class RankBytes:
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
 
+def train_share_of(config: Config) -> float:
+    """Of the events, what training may see; of it, events of nodes that are to be new are left out."""
+    return 1 - config.data.val_share - config.data.test_share
+
+
 def rank_bytes(
-    config: Config, log: LogShape, num_ranks: int, device: Device, *, train_share: float = 0.7
+    config: Config, log: LogShape, num_ranks: int, device: Device, *, train_share: float | None = None
 ) -> RankBytes:
     """`train_share`: of the events that training sees, which have a neighbour index of their own."""
+    train_share = train_share_of(config) if train_share is None else train_share
     events = -(-config.training.batch_size // num_ranks)
     cost, weights = training_cost(config, log, events), weight_count(config, log)
     entries = 2 * len(log) * (1 + train_share)

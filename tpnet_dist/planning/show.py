@@ -7,6 +7,7 @@ from rich.table import Table
 
 from tpnet_dist.planning.plan_of import Plan
 from tpnet_dist.planning.rank_bytes import PLACES
+from tpnet_dist.whole_file import whole_file
 
 PARTS = {
     "rows": "rows of its nodes",
@@ -73,12 +74,13 @@ def _sentences(plan: Plan) -> list[str]:
     step = plan.step
     parts = ", ".join(f"{LIMITS[name]} {1e3 * getattr(step, name):,.1f}" for name in LIMITS)
     lines.append(f"Step: {1e3 * step.seconds:,.1f} ms, limited by {LIMITS[step.bottleneck]}; in ms: {parts}.")
-    lines.append(f"Epoch of 70 % of the events: {duration(plan.epoch_seconds)}, predicted, not measured.")
+    share = f"{plan.train_share:.0%} of the events"
+    lines.append(f"Epoch of {share}: {duration(plan.epoch_seconds)}, predicted, not measured.")
     return lines
 
 
 def _curve_table(plan: Plan) -> Table:
-    table = Table("ranks", title="More ranks, batches of the same size", title_justify="left")
+    table = Table("ranks", title="More ranks, random graph, nothing cached", title_justify="left")
     for heading in ("events/s", "× 1 rank", "limited by", "bytes on a device", "fits"):
         table.add_column(heading, justify="right")
     alone = plan.curve[0].events_per_second
@@ -115,7 +117,8 @@ def draw_curve(plan: Plan, path: Path) -> None:
         axes.grid(alpha=0.3)
         axes.legend()
     figure.suptitle(f"{len(plan.log):,} events on {plan.device.title}")
-    figure.savefig(path, dpi=150)
+    with whole_file(path) as file:
+        figure.savefig(file, dpi=150, format=path.suffix.removeprefix("."))
     plt.close(figure)
 
 

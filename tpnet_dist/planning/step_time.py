@@ -96,7 +96,8 @@ def _time(
     sent: float,
 ) -> StepTime:
     slots = slots_of(config, num_ranks)
-    rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * WireSizes.of(config, log).row
+    held = WireSizes.of(config, log).row if config.memory.enabled else 0
+    rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0
     collectives = _COLLECTIVES_PER_BATCH * device.seconds_per_collective if num_ranks > 1 else 0.0
     bfloat16 = config.training.precision == "bfloat16"

@@ -31,11 +31,10 @@ def rooms(sizes: RankBytes, device: Device, num_ranks: int) -> list[Room]:
     """Of a device, and of a host and all its ranks."""
     sharers = min(num_ranks, device.ranks_per_host)
     if device.is_host:
-        # ranks of a host share one memory, whatever each takes of it
-        return [Room("host", sizes.total * sharers, device.host_memory_bytes)]
-    on_host = sizes.on("host", device) - sizes.features
-    # the ranks of a host map the same file
-    needed = on_host * sharers + sizes.features
+        # ranks of a host share one memory, and map the same files
+        needed = (sizes.total - sizes.features) * sharers + sizes.features
+        return [Room("host", needed, device.host_memory_bytes)]
+    needed = (sizes.on("host", device) - sizes.features) * sharers + sizes.features
     return [
         Room("device", sizes.on("device", device), device.memory_bytes),
         Room("host", needed, device.host_memory_bytes),
@@ -55,8 +54,8 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
     if ranks <= _MOST_RANKS:
         yield f"{ranks} ranks"
     width = memory_width(config.memory, log)
-    for smaller in (width * 3 // 4, width // 2, width // 4, width // 8):
-        changed = replace(config, memory=replace(config.memory, width=max(1, smaller)))
+    for smaller in sorted({max(1, width * share // 8) for share in (6, 4, 2, 1)}, reverse=True):
+        changed = replace(config, memory=replace(config.memory, width=smaller))
         if fits(changed, log, num_ranks, device):
             yield f"--memory.width {smaller} instead of {width} (coarser projections)"
             break

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -54,6 +55,9 @@ def _take_projection(memory: Memory, trained: Trained, raw: npt.NDArray[Any], pa
     """The random features of a released checkpoint, if its rows are the raw ids; else those drawn serve."""
     features = trained.projection
     if features is None or raw.dtype.kind != "i" or not 1 <= raw.min() <= raw.max() < len(features):
+        return
+    if len(np.unique(raw)) < len(raw):
+        # user 7 and item 7 are two nodes, and the checkpoint has one row 7
         return
     nodes = torch.arange(len(raw))
     memory.table.start_from(features[torch.tensor(raw)], nodes)

@@ -51,7 +51,7 @@ class Job:
     predictor: Predictor
     world: World
     display: Display
-    at: float | None = None
+    at: int | float | None = None
     """When, where a file does not say it; None: now."""
     skip_unknown: bool = False
     probability: bool = False

@@ -1,5 +1,6 @@
 """Links, sources and events in files of any size, CSV or Parquet, read a block at a time."""
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,17 +108,23 @@ class LinkFile:
                 )
 
     def _block(self, batch: pa.RecordBatch) -> FileBlock:
-        dst = None if self.dst is None else self._ids(batch.column(self.dst))
+        dst = None if self.dst is None else self._ids(batch, self.dst)
         time = self._times(batch.column(self.time)) if self.time in batch.schema.names else None
         features = self._features(batch) if self.num_features else None
-        return FileBlock(self._ids(batch.column(self.src)), dst, time, features)
+        return FileBlock(self._ids(batch, self.src), dst, time, features)
 
-    def _ids(self, column: pa.Array) -> Ids:
-        if pa.types.is_integer(column.type) and not column.null_count:
+    def _ids(self, batch: pa.RecordBatch, name: str) -> Ids:
+        column = batch.column(name)
+        if column.null_count:
+            raise InputError(f"{self.path}: column {name}: an id is missing; mend it")
+        if pa.types.is_integer(column.type):
             numbers: Ids = column.to_numpy()
             return numbers
-        texts: Ids = pc.utf8_trim_whitespace(pc.cast(column, pa.string())).to_numpy(zero_copy_only=False)
-        return texts
+        texts = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+        if pc.any(pc.equal(texts, "")).as_py():
+            raise InputError(f"{self.path}: column {name}: an id is empty; mend it")
+        ids: Ids = texts.to_numpy(zero_copy_only=False)
+        return ids
 
     def _times(self, column: pa.Array) -> npt.NDArray[Any]:
         kind = column.type
@@ -143,6 +150,17 @@ class LinkFile:
 
     def _is_parquet(self) -> bool:
         return self.path.suffix == ".parquet"
+
+
+def content_key(path: Path) -> str:
+    """Tells whether two hosts hold the same file; a folder, or what is not there, is told by its name."""
+    if not path.is_file():
+        return path.name
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            checksum = zlib.crc32(block, checksum)
+    return f"{path.stat().st_size:,} bytes, checksum {checksum:08x}"
 
 
 def _together(parts: list[Any]) -> npt.NDArray[Any] | None:

@@ -18,6 +18,8 @@ def as_times(given: GivenTimes, manifest: Manifest, count: int) -> Times:
     times = np.asarray(given)
     if times.dtype.kind == "M":
         times = times.astype(f"datetime64[{manifest.time_unit}]").astype(np.int64)
+    if not times.size:
+        return np.empty(0, manifest.time_dtype)
     if times.dtype.kind not in "iuf":
         raise InputError(f"time {times.flat[0]!r} is neither a number nor a date; give one of these")
     if times.ndim and times.shape != (count,):

@@ -55,13 +55,28 @@ class Trained:
 def open_trained(path: Path, *, seed: int | None = None, config: Config | None = None) -> Trained:
     """`seed`: which one of a run's, by default the first. `config`: for a checkpoint without settings."""
     if (path / CONFIG_NAME).is_file():
+        _require_nothing_said(path, config)
         return _of_run(RunFolder.open(path), seed)
+    if seed is not None:
+        raise InputError(f"{path}: is no run of several seeds; leave the seed {seed} away")
     if path.is_dir():
         if (path / MANIFEST_NAME).is_file():
+            _require_nothing_said(path, config)
             return _of_step(path)
         raise InputError(f"{path}: is neither a run nor a checkpoint; give the folder of a run")
     state = read_state(path)
-    return _of_file(path, state) if "model" in state else _of_published(path, state, config or Config())
+    if "model" in state:
+        _require_nothing_said(path, config)
+        return _of_file(path, state)
+    return _of_published(path, state, config or Config())
+
+
+def _require_nothing_said(path: Path, config: Config | None) -> None:
+    if config is not None:
+        raise InputError(
+            f"{path}: has settings of its own; other ones are for checkpoints of the released code alone, "
+            "leave them away"
+        )
 
 
 def _of_run(run: RunFolder, seed: int | None) -> Trained:

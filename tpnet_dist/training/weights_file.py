@@ -55,7 +55,7 @@ def read_state(path: Path) -> dict[str, Any]:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such checkpoint; train first") from error
-    except OSError:
+    except (OSError, MemoryError):
         raise
     except Exception as error:  # what a damaged pickle leads to, nobody can tell
         if "unsupported global" in str(error).lower():
@@ -63,7 +63,9 @@ def read_state(path: Path) -> dict[str, Any]:
                 f"{path}: holds more than tensors, which might run code, so nothing of it was taken; "
                 "give a checkpoint with a state dict alone"
             ) from error
-        raise InputError(f"{path}: not a readable checkpoint; delete it or train anew") from error
+        raise InputError(
+            f"{path}: not a readable checkpoint; give the folder of a run, or train anew"
+        ) from error
     if not isinstance(state, dict):
         raise InputError(f"{path}: holds a {type(state).__name__}, no state of a model; give a checkpoint")
     return state

@@ -13,3 +13,8 @@ def test_rows_of_both_parts_are_found() -> None:
     rows = np.array([[0, 4], [3, 5003]])
     assert features[rows].tolist() == [[[0, 1], [0, 0]], [[6, 7], [4999, -4999]]]
     assert features[np.array([3, 1])].tolist() == [[6, 7], [2, 3]]
+
+
+def test_before_the_first_event_empty_slots_have_no_features() -> None:
+    features = GrownFeatures(np.ones((6, 2), np.float32), 0)
+    assert features[np.array([[0, 0]])].tolist() == [[[0, 0], [0, 0]]]

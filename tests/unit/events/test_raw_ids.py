@@ -63,3 +63,17 @@ def test_beyond_the_capacity_nobody_is_admitted() -> None:
     ids.admit_links(np.array([50]), np.array([50]))
     with pytest.raises(InputError, match="load with a larger capacity"):
         ids.find_links(np.array([60]), np.array([10]))
+
+
+def test_ids_of_nineteen_digits_are_ids_as_long_as_they_fit_64_bits() -> None:
+    largest = 2**63 - 1
+    ids = RawIds(pa.table({"raw_id": [largest, 1234567890123456789]}), first_new=2, capacity=1)
+    asked = np.array([str(largest), "1234567890123456789", str(largest + 1)], object)
+    assert ids.find(asked, "src").tolist() == [0, 1, UNKNOWN]
+
+
+def test_whole_numbers_that_became_fractions_are_ids_and_others_are_refused() -> None:
+    assert of_integers().find(np.array([10.0, 30.0]), "src").tolist() == [1, 0]
+    for wrong in (10.5, np.nan):
+        with pytest.raises(InputError, match="give whole numbers or text"):
+            of_integers().find(np.array([10.0, wrong]), "src")

@@ -32,6 +32,9 @@ REFUSED = {
     "flop = 1e12\n": "key 'flop' is unknown; did you mean flops?",
     "flops = 1e12\n": "not all figures of a device are there (bandwidth, memory_bytes, title)",
     "flops = \n": "Invalid value",
+    'title = "x"\nsource = "y"\nmemory_bytes = "24 GB"\nflops = 1e12\nbandwidth = 1e9\nlink_bandwidth = 1e9\n'
+    "network_bandwidth = 1e9\nhost_memory_bytes = 1\nranks_per_host = 1\nbase_bytes = 1\n": "memory_bytes is "
+    "'24 GB', but must be a number",
 }
 
 

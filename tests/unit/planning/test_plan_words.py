@@ -17,6 +17,8 @@ REFUSED = {
     "--events 1e6 --ranks 0": "--ranks is 0, but must be at least 1; raise it",
     "--events 1e6 --data there": "--data there has its own events and nodes; leave --events and --nodes away",
     "--events 1e6 --device rtx3091": "device 'rtx3091' is unknown; did you mean rtx3090?",
+    "--events 1e6 --figure curve.foo": "--figure curve.foo: must end in .png or .svg; change it",
+    "--calibrate here": "--calibrate here: must end in .toml; change it",
     "--events 1e6 --memory.hop 2": "unknown flag --memory.hop; did you mean --memory.hops?",
     "--data nowhere": "nowhere",
 }
@@ -59,6 +61,20 @@ def test_programs_get_the_same_as_json_and_the_curve_is_drawn(tmp_path: Path) ->
     assert plan["fits"] and plan["remedies"] == []
     assert [point["ranks"] for point in plan["curve"]] == [2**power for power in range(11)]
     assert figure.stat().st_size > 10_000
+
+
+def test_a_log_of_a_single_batch_is_counted_too(tmp_path: Path) -> None:
+    words = [small_log(tmp_path / "log"), "--ranks", "2", "--device", "cpu", "--json", *SMALL]
+    done = run_here(main, *words, "--training.batch-size", "100000")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["exchanged_bytes_per_batch"] > 0
+
+
+def test_without_memory_no_rows_are_exchanged_and_shares_are_those_of_the_settings() -> None:
+    words = ["--events", "1e6", "--json", *SMALL, "--memory.enabled", "False"]
+    plan = json.loads(run_here(main, *words, "--data.val-share", "0.05", "--data.test-share", "0.05").stdout)
+    assert (plan["exchanged_bytes_per_batch"], plan["width"], plan["bytes_per_rank"]["rows"]) == (0, 0, 0)
+    assert plan["bytes_per_rank"]["neighbors"] == pytest.approx(10 * 2 * 1e6 * 1.9 / 4, rel=1e-6)
 
 
 def test_a_data_folder_is_counted(tmp_path: Path) -> None:

@@ -150,3 +150,23 @@ def test_a_pickle_that_would_run_code_is_refused_and_not_run(
     with pytest.raises(InputError, match=r"holds more than tensors|not a readable checkpoint"):
         Predictor.load(path, data=config.data.folder)
     assert not (tmp_path / "mark").exists()
+
+
+def test_settings_and_seeds_that_would_be_ignored_are_refused(run: Path, config: Config) -> None:
+    with pytest.raises(InputError, match="has settings of its own"):
+        Predictor.load(run, config=config)
+    with pytest.raises(InputError, match="is no run of several seeds; leave the seed 3 away"):
+        Predictor.load(best_of(run), seed=3)
+
+
+def test_before_the_first_event_of_a_log_with_features_links_can_be_scored(tmp_path: Path) -> None:
+    random_log(tmp_path / "log", 150, NODES)
+    log = EventLog(tmp_path / "log")
+    wide = write_log(
+        tmp_path / "wide",
+        *(log.read(0, 150).src, log.read(0, 150).dst, log.read(0, 150).time),
+        num_nodes=NODES,
+        edge_features=np.ones((150, 3), np.float32),
+    )
+    run = untrained_run(small_config(Path(wide.folder)), tmp_path / "run")
+    assert np.isfinite(scores_of(Predictor.load(run, until=0))).all()

@@ -9,8 +9,6 @@ compared with that of the same command on a single pair.
 
 import os
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measured_process import run_python
+from benchmarks.measuring import StopWatch, seconds_of
 from benchmarks.results_line import print_results_line
 from data_prep.synth import make_log
 from tpnet_dist.config import Config, DataConfig, MemoryConfig
@@ -89,7 +88,9 @@ def untrained_checkpoint(data: Path, path: Path) -> Path:
 
 
 def measure_calls(checkpoint: Path, settings: Settings) -> dict[str, Any]:
-    load_seconds, predictor = _timed(lambda: Predictor.load(checkpoint))
+    watch = StopWatch()
+    predictor = Predictor.load(checkpoint)
+    load_seconds = watch.lap()
     draw = np.random.default_rng(0)
     raw = predictor.ids.raw_of(predictor.ids.destinations())
     features = predictor.edge_width
@@ -106,11 +107,11 @@ def measure_calls(checkpoint: Path, settings: Settings) -> dict[str, Any]:
             predictor.observe(src[here], dst[here], times[here], None if rows is None else rows[here])
 
     observe(10 * EVENTS_PER_BATCH, EVENTS_PER_BATCH)  # to warm up
-    observe_seconds, _ = _timed(lambda: observe(settings.observed, EVENTS_PER_BATCH))
+    observe_seconds = seconds_of(lambda: observe(settings.observed, EVENTS_PER_BATCH))
     one_by_one = max(1, settings.observed // EVENTS_PER_BATCH)
-    single_seconds, _ = _timed(lambda: observe(one_by_one, 1))
-    score_seconds, _ = _timed(lambda: predictor.score(*ends(settings.links), predictor.now + 1))
-    rank_seconds, _ = _timed(lambda: predictor.top_k(ends(settings.sources)[0], predictor.now + 1, 10))
+    single_seconds = seconds_of(lambda: observe(one_by_one, 1))
+    score_seconds = seconds_of(lambda: predictor.score(*ends(settings.links), predictor.now + 1))
+    rank_seconds = seconds_of(lambda: predictor.top_k(ends(settings.sources)[0], predictor.now + 1, 10))
     return {
         "nodes": len(raw),
         "load_events_per_second": len(predictor.log) / load_seconds,
@@ -145,12 +146,6 @@ def _write_pairs(path: Path, pairs_N2: npt.NDArray[Any]) -> Path:
         file.write("src,dst\n")
         file.writelines(f"{src},{dst}\n" for src, dst in pairs_N2)
     return path
-
-
-def _timed(act: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    answer = act()
-    return time.perf_counter() - started, answer
 
 
 def show(results: dict[str, Any]) -> None:

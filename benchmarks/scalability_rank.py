@@ -40,7 +40,7 @@ from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.link_queries import rows_ahead
 from tpnet_dist.training.negative_sources import Universe
-from tpnet_dist.training.run_data import chunks_of, plan_of
+from tpnet_dist.training.run_data import chunks_of, plan_of, planner_of
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.whole_file import whole_file
 
@@ -141,15 +141,13 @@ class Case:
         return ShardedNeighbors(index, self.log.num_nodes, exchange)
 
     def _planner(self, neighbors: ShardedNeighbors, parts: RunModel) -> LinkPlanner:
-        return LinkPlanner(
-            log=self.log,
-            rank=self.world.rank,
-            num_ranks=self.world.num_ranks,
-            neighbors=neighbors,
-            num_neighbors=self.config.model.neighbors,
-            sampling=self.config.model.sampling,
-            sample_key=KEY,
-            negatives=[Universe(self.everything).random(KEY)],
+        return planner_of(
+            self.config,
+            self.log,
+            neighbors,
+            [Universe(self.everything).random(KEY)],
+            at=(self.world.rank, self.world.num_ranks),
+            key=KEY,
             padding_node=parts.padding_node,
         )
 

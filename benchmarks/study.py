@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.finished_runs import CONFIG_NAME, SeedResult, results_of
+from benchmarks.finished_runs import SeedResult, results_of
 from benchmarks.study_logs import StudyLog
 from benchmarks.variants import flags_of
 from tpnet_dist.config import Config
+from tpnet_dist.config_file import CONFIG_NAME
 from tpnet_dist.errors import InputError
 from tpnet_dist.run_log import METRICS_NAME, RESULTS_NAME
 from tpnet_dist.settings import parse_train

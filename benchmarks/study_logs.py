@@ -10,9 +10,6 @@ from tpnet_dist.events.manifest import MANIFEST_NAME, Manifest, read_manifest
 from tpnet_dist.paper_values import paper_dataset, paper_datasets
 from tpnet_dist.settings import BUILTIN_PRESET
 
-_EDGE_FEATURES = {"wikipedia": 172, "reddit": 172, "mooc": 4, "social_evo": 2}
-_NO_EDGE_FEATURES = {"lastfm", "enron", "uci"}
-
 
 @dataclass(frozen=True)
 class StudyLog:
@@ -80,7 +77,7 @@ def differences(dataset: str, folder: Path) -> str:
     counts = {
         "events": (manifest.events, known.num_events),
         "nodes": (manifest.nodes, known.num_nodes),
-        "edge features": (width, _paper_edge_features(dataset)),
+        "edge features": (width, known.edge_features),
     }
     return ", ".join(
         f"{_number(ours)} {name} (the paper: {_number(theirs)})"
@@ -91,10 +88,6 @@ def differences(dataset: str, folder: Path) -> str:
 
 def _number(count: int) -> str:
     return f"{count:,}" if count else "no"
-
-
-def _paper_edge_features(dataset: str) -> int:
-    return 0 if dataset in _NO_EDGE_FEATURES else _EDGE_FEATURES.get(dataset, 1)
 
 
 def _manifest(folder: Path) -> Manifest | None:

@@ -1,7 +1,7 @@
 """TPNet and what may be changed about it: as flags of training, and the name of a change found in a run."""
 
 from tpnet_dist.config import Config
-from tpnet_dist.config_keys import Layer, values_of
+from tpnet_dist.config_keys import Layer, changes_no_result, values_of
 from tpnet_dist.settings import WORDS
 
 WHOLE = "TPNet"
@@ -25,22 +25,17 @@ WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _WIDTH = "memory.width"
 _NO_MATTER = {
     "data.folder",
-    "memory.prefetch",
-    "memory.cache_rows",
     "training.epochs",
     "training.patience",
     "training.max_steps",
     "training.seed",
     "training.seeds",
-    "training.engine",
-    "training.deepspeed",
-    "training.timeout",
     "evaluation.negatives",
     "evaluation.mrr_negatives",
     "evaluation.baseline",
     "evaluation.test_every_epoch",
 }
-"""Keys that make no other model, or are told beside it."""
+"""Keys that make no other model, or are told beside it, besides those that change no result."""
 
 
 def width_variant(width: int) -> str:
@@ -75,4 +70,4 @@ def variant_of(config: Config, base: Config) -> str:
 
 
 def _matters(key: str) -> bool:
-    return key not in _NO_MATTER and not key.startswith("checkpoint.")
+    return key not in _NO_MATTER and not changes_no_result(key)

@@ -90,6 +90,7 @@ ALLOWED = {
     "tpnet_dist.prediction": {
         "tpnet_dist.errors",
         "tpnet_dist.config",
+        "tpnet_dist.config_file",
         "tpnet_dist.config_keys",
         "tpnet_dist.whole_file",
         "tpnet_dist.events",

@@ -12,6 +12,8 @@ from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, did_you_mean
 from tpnet_dist.errors import InputError
 from tpnet_dist.whole_file import whole_file
 
+CONFIG_NAME = "config.toml"
+"""Of a run, in its folder."""
 _HEADER = "# Every setting of this run, defaults included. To run it again: --config with this file.\n\n"
 
 
@@ -29,6 +31,12 @@ def read_preset(name: str) -> Layer:
     if name not in presets:
         raise InputError(f"unknown preset {name}; choose one of {', '.join(presets)}")
     return _layer(presets[name].read_bytes(), f"preset {name}")
+
+
+def read_layers(preset: str | None, file: Path | None) -> list[Layer]:
+    """What a preset and then a file say, where they are given."""
+    layers = [] if preset is None else [read_preset(preset)]
+    return layers if file is None else [*layers, read_layer(file)]
 
 
 def preset_names() -> list[str]:

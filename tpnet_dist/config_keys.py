@@ -18,6 +18,13 @@ from tpnet_dist.flags import whole_number
 Layer = dict[str, object]
 """Some keys of a run with their values: what a preset, a file or a command line says."""
 
+_NO_EFFECT = {
+    "memory.prefetch",
+    "memory.cache_rows",
+    "training.engine",
+    "training.deepspeed",
+    "training.timeout",
+}
 _TRUTH = {"true": True, "false": False}
 _RULES: dict[type, tuple[str, str]] = {
     bool: ("True or False", "True or False"),
@@ -154,3 +161,8 @@ def _key(name: str, hint: Any) -> Key:  # noqa: ANN401 — type hints have no co
 
 
 CONFIG_KEYS = keys_of(Config)
+
+
+def changes_no_result(key: str) -> bool:
+    """Whether two runs that differ in this key come to the same."""
+    return key in _NO_EFFECT or key.startswith("checkpoint.")

@@ -11,8 +11,8 @@ from tyro.conf import FlagConversionOff, FlagCreatePairsOff, arg
 
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config
-from tpnet_dist.config_file import read_layer, read_preset
-from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, keys_of
+from tpnet_dist.config_file import read_layers
+from tpnet_dist.config_keys import CONFIG_KEYS, config_from, keys_of
 from tpnet_dist.errors import InputError, errors_for_people
 
 PROGRAM = "python -m tpnet_dist.plan"
@@ -74,11 +74,8 @@ def parse_plan(words: list[str]) -> tuple[OwnFlags, Config]:
         show_help()
     said = WORDS.read(words)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
-    layers: list[Layer] = [read_layer(own.config)] if own.config is not None else []
-    if own.preset is not None:
-        layers.insert(0, read_preset(own.preset))
     _check(own)
-    return own, config_from([*layers, said])
+    return own, config_from([*read_layers(own.preset, own.config), said])
 
 
 def _check(own: OwnFlags) -> None:

@@ -10,8 +10,8 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config
-from tpnet_dist.config_file import read_layer, read_preset
-from tpnet_dist.config_keys import Layer, config_from, keys_of
+from tpnet_dist.config_file import read_layers
+from tpnet_dist.config_keys import config_from, keys_of
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.ranks.launch_environment import launched_as_first
 
@@ -91,9 +91,7 @@ class PredictCommand:
 
     def settings(self) -> Config | None:
         """Of a checkpoint that has none; None if nothing is said."""
-        layers: list[Layer] = [read_preset(self.preset)] if self.preset is not None else []
-        if self.config is not None:
-            layers.append(read_layer(self.config))
+        layers = read_layers(self.preset, self.config)
         return config_from(layers) if layers else None
 
 

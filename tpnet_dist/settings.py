@@ -9,8 +9,8 @@ from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config
-from tpnet_dist.config_file import read_layer, read_preset
-from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, keys_of
+from tpnet_dist.config_file import read_layers, read_preset
+from tpnet_dist.config_keys import CONFIG_KEYS, config_from, keys_of
 from tpnet_dist.errors import InputError
 
 PROGRAM = "python -m tpnet_dist.train"
@@ -90,10 +90,8 @@ def parse_train(words: list[str]) -> TrainSettings:
         show_help()
     said = WORDS.read(words)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
-    layers: list[Layer] = [read_layer(own.config)] if own.config is not None else []
-    if own.preset is not None:
-        layers.insert(0, read_preset(own.preset))
-    elif not any(layer.get("data.folder") for layer in [*layers, said]):
+    layers = read_layers(own.preset, own.config)
+    if own.preset is None and not any(layer.get("data.folder") for layer in [*layers, said]):
         layers.insert(0, read_preset(BUILTIN_PRESET))
     if own.profile < 0:
         raise InputError(f"--profile is {own.profile}, but must be at least 0 steps; raise it")

@@ -15,10 +15,9 @@ from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, mean_
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.ranks.exchange import LocalExchange
 from tpnet_dist.training.event_batches import batches_to_record
-from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.memory_sizes import padding_node_of
 from tpnet_dist.training.negative_sources import Universe
-from tpnet_dist.training.run_data import chunks_of, plan_of
+from tpnet_dist.training.run_data import chunks_of, plan_of, planner_of
 
 KEY = SampleKey(0, 0)
 SAMPLED_BATCHES = 64
@@ -70,15 +69,13 @@ class DataTraffic:
         self, rank: int, num_ranks: int, first: int, stop: int | None = None
     ) -> Iterator[MemoryRequest[object]]:
         """Batches as a rank learns from them or scores them: with negatives and neighbours."""
-        planner = LinkPlanner(
-            log=self.log,
-            rank=rank,
-            num_ranks=num_ranks,
-            neighbors=self._neighbors,
-            num_neighbors=self.config.model.neighbors,
-            sampling=self.config.model.sampling,
-            sample_key=KEY,
-            negatives=self._negatives,
+        planner = planner_of(
+            self.config,
+            self.log,
+            self._neighbors,
+            self._negatives,
+            at=(rank, num_ranks),
+            key=KEY,
             padding_node=padding_node_of(self.config, self.log),
         )
         requests = planner.requests(self.everything, self.plan, from_batch=first)

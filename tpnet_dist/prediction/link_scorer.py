@@ -17,9 +17,10 @@ from tpnet_dist.memory.pipeline import MemoryRequest
 from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.model import TPNet
 from tpnet_dist.prediction.past import Past
-from tpnet_dist.training.link_planner import LinkPlanner, NegativeEnds
+from tpnet_dist.training.link_planner import NegativeEnds
 from tpnet_dist.training.link_queries import QueryMaker, rows_ahead
 from tpnet_dist.training.links import PlannedLinks
+from tpnet_dist.training.run_data import planner_of
 from tpnet_dist.training.scoring import EVALUATION_KEY, logits_of
 
 LINKS_PER_PIECE = 1000
@@ -45,16 +46,13 @@ class LinkScorer:
 
     def __init__(self, model: TPNet, past: Past, queries: QueryMaker, padding_node: int | None) -> None:
         self.model, self.past, self.queries = model, past, queries
-        config = past.config
-        self._planner = LinkPlanner(
-            log=past.log,
-            rank=0,
-            num_ranks=1,
-            neighbors=past.neighbors,
-            num_neighbors=config.model.neighbors,
-            sampling=config.model.sampling,
-            sample_key=EVALUATION_KEY,
-            negatives=[],
+        self._planner = planner_of(
+            past.config,
+            past.log,
+            past.neighbors,
+            [],
+            at=(0, 1),
+            key=EVALUATION_KEY,
             padding_node=padding_node,
             later_features=past.edge_features,
         )

@@ -8,12 +8,13 @@ from typing import Any
 from torch import Tensor
 
 from tpnet_dist.config import Config
+from tpnet_dist.config_file import CONFIG_NAME
 from tpnet_dist.config_keys import CONFIG_KEYS, config_from
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.model.published_names import PublishedSizes, published_sizes
 from tpnet_dist.training.checkpoint import BEST_NAME
-from tpnet_dist.training.run_folder import CONFIG_NAME, RunFolder
+from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, Unusable, read_facts, read_tensors
 from tpnet_dist.training.weights_file import read_state
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tpnet_dist.config import Config
-from tpnet_dist.config_file import read_config
+from tpnet_dist.config_file import CONFIG_NAME, read_config
 from tpnet_dist.errors import InputError
 from tpnet_dist.report_page.curves import Curves, read_curves
 from tpnet_dist.report_page.event_log import EventLogFacts, Recognition, read_event_log, recognise
 from tpnet_dist.report_page.traces import PhaseSeconds, read_phases
 from tpnet_dist.run_log import METRICS_NAME, RESULTS_NAME
 
-CONFIG_NAME = "config.toml"
 Results = dict[str, Any]
 
 

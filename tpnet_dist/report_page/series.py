@@ -6,21 +6,13 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
-from tpnet_dist.config_keys import values_of
+from tpnet_dist.config_keys import changes_no_result, values_of
 from tpnet_dist.report_page.run import Results, Run
 from tpnet_dist.run_log import flat
 
 SETTINGS = ("transductive", "inductive")
 KINDS = ("random", "historical", "inductive")
 SEED_KEYS = {"training.seed", "training.seeds"}
-WITHOUT_EFFECT = {
-    "memory.prefetch",
-    "memory.cache_rows",
-    "training.engine",
-    "training.deepspeed",
-    "training.timeout",
-}
-"""What changes no result, as does all of `checkpoint`."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,7 @@ def settings_of(run: Run) -> dict[str, object]:
     found = {
         key: value
         for key, value in values_of(run.config).items()
-        if key not in SEED_KEYS | WITHOUT_EFFECT and not key.startswith("checkpoint.")
+        if key not in SEED_KEYS and not changes_no_result(key)
     }
     return found | ({"data.folder": run.log.manifest.log_id} if run.log.manifest else {})
 

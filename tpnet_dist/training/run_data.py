@@ -6,11 +6,13 @@ from typing import Literal
 
 from tpnet_dist.config import Config, DataConfig
 from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
+from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.split import Split, split_log
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
+from tpnet_dist.memory.neighbors import NeighborLookup
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange
@@ -78,16 +80,9 @@ class RunData:
         padding_node: int | None,
     ) -> LinkPlanner:
         """How this rank asks about a part of the log. `key`: what uniform sampling draws by."""
-        return LinkPlanner(
-            log=self.log,
-            rank=self.world.rank,
-            num_ranks=self.world.num_ranks,
-            neighbors=neighbors,
-            num_neighbors=self.config.model.neighbors,
-            sampling=self.config.model.sampling,
-            sample_key=key,
-            negatives=negatives,
-            padding_node=padding_node,
+        at = (self.world.rank, self.world.num_ranks)
+        return planner_of(
+            self.config, self.log, neighbors, negatives, at=at, key=key, padding_node=padding_node
         )
 
     def time_before(self, view: EventView, position: int | None = None) -> float:
@@ -100,6 +95,33 @@ class RunData:
         """Of the last event the memory holds when a part begins."""
         before = self.split.val if name == "test" and self.config.evaluation.update else self.split.train
         return self.time_before(before)
+
+
+def planner_of(
+    config: Config,
+    log: EventLog,
+    neighbors: NeighborLookup,
+    negatives: Sequence[Negatives],
+    *,
+    at: tuple[int, int],
+    key: SampleKey,
+    padding_node: int | None,
+    later_features: FeatureRows | None = None,
+) -> LinkPlanner:
+    """As the settings have it. `at`: which rank of how many asks."""
+    rank, num_ranks = at
+    return LinkPlanner(
+        log=log,
+        rank=rank,
+        num_ranks=num_ranks,
+        neighbors=neighbors,
+        num_neighbors=config.model.neighbors,
+        sampling=config.model.sampling,
+        sample_key=key,
+        negatives=negatives,
+        padding_node=padding_node,
+        later_features=later_features,
+    )
 
 
 def split_of(log: EventLog, data: DataConfig) -> Split:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tpnet_dist.config import Config
-from tpnet_dist.config_file import read_config, write_config
-from tpnet_dist.config_keys import values_of
+from tpnet_dist.config_file import CONFIG_NAME, read_config, write_config
+from tpnet_dist.config_keys import changes_no_result, values_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.only_writer import only_writer
 from tpnet_dist.ranks.world import World
@@ -18,16 +18,6 @@ from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.display import Display
 from tpnet_dist.whole_file import whole_file
 
-CONFIG_NAME = "config.toml"
-FREE_KEYS = {
-    "memory.prefetch",
-    "memory.cache_rows",
-    "training.engine",
-    "training.deepspeed",
-    "training.timeout",
-}
-FREE_SECTIONS = {"checkpoint"}
-"""What changes no result, so that a run may go on with other values."""
 LENGTH_KEYS = {"training.epochs", "training.patience", "training.max_steps"}
 """How long training lasts: may change as long as it does."""
 SECONDS_FOR_A_DYING_RUN = 3.0
@@ -108,7 +98,7 @@ class RunFolder:
     def _go_on_with(self, config: Config) -> None:
         before, now = values_of(self.config()), values_of(config)
         is_finished = (self.path / RESULTS_NAME).exists()
-        changed = [key for key, value in now.items() if before[key] != value and not _is_free(key)]
+        changed = [key for key, value in now.items() if before[key] != value and not changes_no_result(key)]
         for key in changed:
             if is_finished:
                 raise InputError(
@@ -122,7 +112,3 @@ class RunFolder:
                 )
         if not is_finished and before != now:
             write_config(config, self.path / CONFIG_NAME)
-
-
-def _is_free(key: str) -> bool:
-    return key in FREE_KEYS or key.partition(".")[0] in FREE_SECTIONS

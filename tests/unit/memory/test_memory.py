@@ -13,67 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.memories import (
+    WALKS,
+    YEAR,
+    assert_state,
+    batch,
+    batches_from,
+    copy_of_state,
+    explicit_memory,
+    fetch_all,
+    random_events,
+    read_all,
+    record,
+)
 from tests.reference.golden_checks import row_deviation
 from tests.reference.literal import LiteralMemory
 from tests.reference.oracle import Event, batches_of, walk_matrices
-from tests.reference.test_oracle import HOPS, NUM_NODES, batch_sizes, columns, decays, last_time, streams
+from tests.reference.test_oracle import HOPS, NUM_NODES, batch_sizes, decays, last_time, streams
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.plan import BatchEvents
-from tpnet_dist.memory.rows import RowTable
 from tpnet_dist.memory.walks import Walk, WalkKind
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import LocalExchange
-
-WALKS: tuple[WalkKind, ...] = ("decay", "count", "transition")
-YEAR = 365 * 86400.0
-
-
-def batch(*events: Event) -> BatchEvents:
-    return BatchEvents(*columns(list(events)))
-
-
-def batches_from(events: list[Event], size: int) -> list[BatchEvents]:
-    return [batch(*events[start : start + size]) for start in range(0, len(events), size)]
-
-
-def random_events(num_nodes: int, count: int, until: float, seed: int = 0) -> list[Event]:
-    draw = np.random.default_rng(seed)
-    ids, times = draw.integers(0, num_nodes, (count, 2)).tolist(), np.sort(draw.uniform(0, until, count))
-    return [(src, dst, float(time)) for (src, dst), time in zip(ids, times, strict=True)]
-
-
-def record(memory: Memory, *batches: BatchEvents) -> Memory:
-    for one in batches:
-        plan = memory.plan(one)
-        memory.record(plan, memory.fetch(plan))
-    return memory
-
-
-def fetch_all(memory: Memory) -> FetchedRows:
-    return memory.fetch(memory.plan(batch(), torch.arange(memory.num_nodes), record=False))
-
-
-def read_all(memory: Memory, time: float) -> Tensor:
-    times_N = torch.full((memory.num_nodes,), time, dtype=torch.float64)
-    return fetch_all(memory).read(torch.arange(memory.num_nodes), times_N)
-
-
-def explicit_memory(num_nodes: int, kind: WalkKind, decay: float) -> Memory:
-    """P = I in float64, so that the rows are the walk matrices."""
-    return Memory(num_nodes, Walk(kind, HOPS, decay), num_nodes, projection="identity", dtype=torch.float64)
-
-
-def copy_of_state(memory: Memory) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in memory.state_dict().items()}
-
-
-def assert_state(memory: Memory, wanted: dict[str, Tensor]) -> None:
-    """To the bit."""
-    found = memory.state_dict()
-    assert found.keys() == wanted.keys()
-    assert [name for name, tensor in wanted.items() if not torch.equal(tensor, found[name])] == []
-
 
 # ---- the theorems ------------------------------------------------------------------------------------------
 
@@ -158,17 +120,6 @@ def test_silent_nodes_keep_their_transition_probabilities() -> None:
     assert rows_NLD[0, 1].tolist() == [0, 0, 0, 1, 0], "against the new event the old ones weigh nothing"
 
 
-def test_whoever_first_asks_for_self_products_may_be_scoring() -> None:
-    memory = Memory(4, Walk("decay", 2, 0.1), 3)
-    plan = memory.plan(batch((0, 1, 1.0)))
-    memory.record(plan, memory.fetch(plan, products=False))
-    with torch.inference_mode():
-        memory.fetch(memory.plan(batch((0, 1, 2.0)), record=False))
-    again = memory.fetch(memory.plan(batch((2, 3, 2.0)), record=False))
-    rows_ULD = again.stored.rows_ULD
-    assert torch.equal(again.stored.products_ULL, torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)))
-
-
 # ---- the random features -----------------------------------------------------------------------------------
 
 
@@ -225,142 +176,6 @@ def test_reset_forgets_every_event_and_draws_anew(kind: WalkKind) -> None:
     record(memory, *batches)
     memory.reset(0)
     assert_state(record(memory, *batches), first)
-
-
-# ---- cached self-products ----------------------------------------------------------------------------------
-
-
-def assert_products_are_current(memory: Memory) -> None:
-    stored = fetch_all(memory).stored
-    torch.testing.assert_close(stored.products_ULL, stored.rows_ULD @ stored.rows_ULD.transpose(1, 2))
-
-
-@pytest.mark.parametrize("kind", WALKS)
-def test_self_products_follow_the_rows_whatever_changes_them(kind: WalkKind) -> None:
-    batches = batches_from(random_events(9, 60, until=300.0), 6)
-    memory = Memory(9, Walk(kind, HOPS, 1e-2), 4)
-    for one in batches[:6]:
-        assert_products_are_current(record(memory, one))
-    memory.snapshot()
-    assert_products_are_current(record(memory, *batches[6:]))
-    later = copy_of_state(memory)
-    memory.restore()
-    assert_products_are_current(memory)
-    memory.load_state_dict(later)
-    assert_products_are_current(memory)
-    memory.reset(1)
-    assert_products_are_current(memory)
-
-
-def test_self_products_are_computed_for_changed_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    computed: list[int] = []
-
-    def counting(left: Tensor, right: Tensor, multiply: Callable[..., Tensor] = torch.bmm) -> Tensor:
-        computed.append(len(left))
-        return multiply(left, right)
-
-    memory = Memory(9, Walk("decay", HOPS, 1e-2), 4)
-    monkeypatch.setattr(torch, "bmm", counting)
-    fetch_all(memory)
-    fetch_all(memory)
-    record(memory, batch((0, 1, 0.0), (1, 2, 1.0)))
-    fetch_all(memory)
-    assert [count for count in computed if count] == [9, 3]
-
-
-@pytest.mark.parametrize("width", [4, 5])
-def test_fetching_and_recording_need_no_value_on_the_host(width: int) -> None:
-    """Tensors without values stand for a device that must not be waited for."""
-    device = torch.device("meta")
-    table = RowTable(
-        Walk("decay", HOPS, 1e-2),
-        width,
-        first_node=0,
-        num_nodes=9,
-        projection="normal",
-        dtype=torch.float32,
-        device=device,
-    )
-    local_U = torch.arange(3, device=device)
-    rows_ULD, products_ULL = table.read(local_U, products=True)
-    table.write(local_U, rows_ULD[:, 1:])
-    assert products_ULL.shape == (3, HOPS + 1, HOPS + 1)
-
-
-# ---- snapshots and saved state -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", WALKS)
-def test_restore_brings_the_snapshot_back_again_and_again(kind: WalkKind) -> None:
-    batches = batches_from(random_events(12, 90, until=500.0), 6)
-    memory = record(Memory(12, Walk(kind, HOPS, 1e-2), 4), *batches[:5])
-    memory.snapshot()
-    before = copy_of_state(memory)
-    memory.restore()
-    assert_state(memory, before)
-    after = copy_of_state(record(memory, *batches[5:]))
-    for _ in range(2):
-        memory.restore()
-        assert_state(memory, before)
-        assert_state(record(memory, *batches[5:]), after)
-    memory.forget_snapshot()
-    assert_state(memory, after)
-    memory.snapshot()
-    assert_state(memory, after)
-    memory.restore()
-    assert_state(memory, after)
-
-
-def test_a_snapshot_costs_the_rows_that_change_and_no_copy() -> None:
-    memory = Memory(1000, Walk("decay", HOPS, 1e-2), 4)
-    memory.snapshot()
-    record(memory, batch((0, 1, 0.0)), batch((1, 2, 1.0)), batch((0, 1, 2.0)))
-    undo = memory.table._undo
-    assert undo is not None
-    assert sum(len(nodes) for nodes, _ in undo.entries) == 3
-
-
-@pytest.mark.parametrize("kind", WALKS)
-def test_a_loaded_memory_goes_on_as_the_saved_one(kind: WalkKind) -> None:
-    walk, batches = Walk(kind, HOPS, 1e-2), batches_from(random_events(12, 90, until=500.0), 6)
-    memory = Memory(12, walk, 4, seed=1)
-    memory.reset(6)
-    saved = copy_of_state(record(memory, *batches[:8]))
-    other = record(Memory(12, walk, 4, seed=2), *batches)
-    other.load_state_dict(saved)
-    assert_state(other, saved)
-    assert other.epoch == 6
-    assert_state(record(other, *batches[8:]), record(memory, *batches[8:]).state_dict())
-    with pytest.raises(InputError, match="is before"):
-        other.plan(batches[0])
-
-
-@pytest.mark.parametrize("name", ["rows", "clock", "degree"])
-def test_a_state_of_another_shape_is_refused_and_changes_nothing(name: str) -> None:
-    memory = record(Memory(5, Walk("transition", HOPS, 1e-2), 4), batch((0, 1, 0.0)))
-    before = copy_of_state(memory)
-    with pytest.raises(InputError, match=f"the saved memory's {name} have shape"):
-        memory.load_state_dict(before | {name: before[name][:1]})
-    assert_state(memory, before)
-
-
-def test_between_plan_and_record_there_is_no_state_to_save() -> None:
-    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    plan = memory.plan(batch((0, 1, 0.0)))
-    for save in (memory.snapshot, memory.state_dict):
-        with pytest.raises(AssertionError, match="not recorded yet"):
-            save()
-    memory.record(plan, memory.fetch(plan))
-    memory.snapshot()
-
-
-def test_rows_are_not_fetched_before_their_turn() -> None:
-    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    first, second = memory.plan(batch((0, 1, 0.0))), memory.plan(batch((1, 2, 1.0)))
-    with pytest.raises(AssertionError, match="planned before are recorded"):
-        memory.fetch(second)
-    memory.record(first, memory.fetch(first))
-    memory.record(second, memory.fetch(second))
 
 
 # ---- looking without recording -----------------------------------------------------------------------------
@@ -451,21 +266,3 @@ def test_infinite_times_are_refused() -> None:
 def test_times_before_the_first_event_are_refused() -> None:
     with pytest.raises(InputError, match=r"time -1000000000.0 is before 0.0"):
         Memory(5, Walk("decay", HOPS, 1e-2), 4).plan(batch((0, 1, -1e9)))
-
-
-def test_a_snapshot_does_not_outlive_reset() -> None:
-    memory = record(Memory(5, Walk("decay", HOPS, 1e-2), 4), batch((0, 1, 0.0)))
-    memory.snapshot()
-    memory.reset(1)
-    with pytest.raises(AssertionError):
-        memory.restore()
-
-
-def test_a_snapshot_does_not_outlive_loading() -> None:
-    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    saved = copy_of_state(record(memory, batch((0, 1, 0.0))))
-    memory.snapshot()
-    record(memory, batch((2, 3, 1.0)))
-    memory.load_state_dict(saved)
-    with pytest.raises(AssertionError):
-        memory.restore()

@@ -1,0 +1,187 @@
+"""What a memory keeps beside its rows and brings back: self-products, snapshots, saved state."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.memories import (
+    WALKS,
+    assert_state,
+    batch,
+    batches_from,
+    copy_of_state,
+    fetch_all,
+    random_events,
+    record,
+)
+from tests.reference.test_oracle import HOPS
+from tpnet_dist.errors import InputError
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.rows import RowTable
+from tpnet_dist.memory.walks import Walk, WalkKind
+
+# ---- cached self-products ----------------------------------------------------------------------------------
+
+
+def assert_products_are_current(memory: Memory) -> None:
+    stored = fetch_all(memory).stored
+    torch.testing.assert_close(stored.products_ULL, stored.rows_ULD @ stored.rows_ULD.transpose(1, 2))
+
+
+@pytest.mark.parametrize("kind", WALKS)
+def test_self_products_follow_the_rows_whatever_changes_them(kind: WalkKind) -> None:
+    batches = batches_from(random_events(9, 60, until=300.0), 6)
+    memory = Memory(9, Walk(kind, HOPS, 1e-2), 4)
+    for one in batches[:6]:
+        assert_products_are_current(record(memory, one))
+    memory.snapshot()
+    assert_products_are_current(record(memory, *batches[6:]))
+    later = copy_of_state(memory)
+    memory.restore()
+    assert_products_are_current(memory)
+    memory.load_state_dict(later)
+    assert_products_are_current(memory)
+    memory.reset(1)
+    assert_products_are_current(memory)
+
+
+def test_self_products_are_computed_for_changed_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+
+    def counting(left: Tensor, right: Tensor, multiply: Callable[..., Tensor] = torch.bmm) -> Tensor:
+        computed.append(len(left))
+        return multiply(left, right)
+
+    memory = Memory(9, Walk("decay", HOPS, 1e-2), 4)
+    monkeypatch.setattr(torch, "bmm", counting)
+    fetch_all(memory)
+    fetch_all(memory)
+    record(memory, batch((0, 1, 0.0), (1, 2, 1.0)))
+    fetch_all(memory)
+    assert [count for count in computed if count] == [9, 3]
+
+
+@pytest.mark.parametrize("width", [4, 5])
+def test_fetching_and_recording_need_no_value_on_the_host(width: int) -> None:
+    """Tensors without values stand for a device that must not be waited for."""
+    device = torch.device("meta")
+    table = RowTable(
+        Walk("decay", HOPS, 1e-2),
+        width,
+        first_node=0,
+        num_nodes=9,
+        projection="normal",
+        dtype=torch.float32,
+        device=device,
+    )
+    local_U = torch.arange(3, device=device)
+    rows_ULD, products_ULL = table.read(local_U, products=True)
+    table.write(local_U, rows_ULD[:, 1:])
+    assert products_ULL.shape == (3, HOPS + 1, HOPS + 1)
+
+
+def test_whoever_first_asks_for_self_products_may_be_scoring() -> None:
+    memory = Memory(4, Walk("decay", 2, 0.1), 3)
+    plan = memory.plan(batch((0, 1, 1.0)))
+    memory.record(plan, memory.fetch(plan, products=False))
+    with torch.inference_mode():
+        memory.fetch(memory.plan(batch((0, 1, 2.0)), record=False))
+    again = memory.fetch(memory.plan(batch((2, 3, 2.0)), record=False))
+    rows_ULD = again.stored.rows_ULD
+    assert torch.equal(again.stored.products_ULL, torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)))
+
+
+# ---- snapshots and saved state -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WALKS)
+def test_restore_brings_the_snapshot_back_again_and_again(kind: WalkKind) -> None:
+    batches = batches_from(random_events(12, 90, until=500.0), 6)
+    memory = record(Memory(12, Walk(kind, HOPS, 1e-2), 4), *batches[:5])
+    memory.snapshot()
+    before = copy_of_state(memory)
+    memory.restore()
+    assert_state(memory, before)
+    after = copy_of_state(record(memory, *batches[5:]))
+    for _ in range(2):
+        memory.restore()
+        assert_state(memory, before)
+        assert_state(record(memory, *batches[5:]), after)
+    memory.forget_snapshot()
+    assert_state(memory, after)
+    memory.snapshot()
+    assert_state(memory, after)
+    memory.restore()
+    assert_state(memory, after)
+
+
+def test_a_snapshot_costs_the_rows_that_change_and_no_copy() -> None:
+    memory = Memory(1000, Walk("decay", HOPS, 1e-2), 4)
+    memory.snapshot()
+    record(memory, batch((0, 1, 0.0)), batch((1, 2, 1.0)), batch((0, 1, 2.0)))
+    undo = memory.table._undo
+    assert undo is not None
+    assert sum(len(nodes) for nodes, _ in undo.entries) == 3
+
+
+@pytest.mark.parametrize("kind", WALKS)
+def test_a_loaded_memory_goes_on_as_the_saved_one(kind: WalkKind) -> None:
+    walk, batches = Walk(kind, HOPS, 1e-2), batches_from(random_events(12, 90, until=500.0), 6)
+    memory = Memory(12, walk, 4, seed=1)
+    memory.reset(6)
+    saved = copy_of_state(record(memory, *batches[:8]))
+    other = record(Memory(12, walk, 4, seed=2), *batches)
+    other.load_state_dict(saved)
+    assert_state(other, saved)
+    assert other.epoch == 6
+    assert_state(record(other, *batches[8:]), record(memory, *batches[8:]).state_dict())
+    with pytest.raises(InputError, match="is before"):
+        other.plan(batches[0])
+
+
+@pytest.mark.parametrize("name", ["rows", "clock", "degree"])
+def test_a_state_of_another_shape_is_refused_and_changes_nothing(name: str) -> None:
+    memory = record(Memory(5, Walk("transition", HOPS, 1e-2), 4), batch((0, 1, 0.0)))
+    before = copy_of_state(memory)
+    with pytest.raises(InputError, match=f"the saved memory's {name} have shape"):
+        memory.load_state_dict(before | {name: before[name][:1]})
+    assert_state(memory, before)
+
+
+def test_between_plan_and_record_there_is_no_state_to_save() -> None:
+    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
+    plan = memory.plan(batch((0, 1, 0.0)))
+    for save in (memory.snapshot, memory.state_dict):
+        with pytest.raises(AssertionError, match="not recorded yet"):
+            save()
+    memory.record(plan, memory.fetch(plan))
+    memory.snapshot()
+
+
+def test_rows_are_not_fetched_before_their_turn() -> None:
+    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
+    first, second = memory.plan(batch((0, 1, 0.0))), memory.plan(batch((1, 2, 1.0)))
+    with pytest.raises(AssertionError, match="planned before are recorded"):
+        memory.fetch(second)
+    memory.record(first, memory.fetch(first))
+    memory.record(second, memory.fetch(second))
+
+
+def test_a_snapshot_does_not_outlive_reset() -> None:
+    memory = record(Memory(5, Walk("decay", HOPS, 1e-2), 4), batch((0, 1, 0.0)))
+    memory.snapshot()
+    memory.reset(1)
+    with pytest.raises(AssertionError):
+        memory.restore()
+
+
+def test_a_snapshot_does_not_outlive_loading() -> None:
+    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
+    saved = copy_of_state(record(memory, batch((0, 1, 0.0))))
+    memory.snapshot()
+    record(memory, batch((2, 3, 1.0)))
+    memory.load_state_dict(saved)
+    with pytest.raises(AssertionError):
+        memory.restore()

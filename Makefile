@@ -26,7 +26,7 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, sh
 		--training.epochs 5 --run-dir $(DEMO)/run
 
 test: $(READY) ## Run the tests
-	$(RUN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(RUN)/python -m pytest -m "not slow" -n 2 --dist loadfile --max-worker-restart 2
 
 test-slow: $(READY) ## Run the tests that take minutes
 	$(RUN)/python -m pytest -m slow

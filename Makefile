@@ -25,8 +25,11 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, sh
 	$(RUN)/torchrun --nproc_per_node=$(RANKS) -m tpnet_dist.train $(DEMO)/social --preset social \
 		--training.epochs 5 --run-dir $(DEMO)/run
 
+# a test that is stuck inside a library hears no signal of pytest-timeout: its process says where it is, and ends
+STUCK := -o faulthandler_timeout=330 -o faulthandler_exit_on_timeout=true --max-worker-restart 2
+
 test: $(READY) ## Run the tests
-	$(RUN)/python -m pytest -m "not slow" -n 2 --dist loadfile --max-worker-restart 2
+	$(RUN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(STUCK)
 
 test-slow: $(READY) ## Run the tests that take minutes
 	$(RUN)/python -m pytest -m slow

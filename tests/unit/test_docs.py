@@ -1,0 +1,20 @@
+"""The pages of docs/: the reference of settings is current, and links between pages lead somewhere."""
+
+import re
+from pathlib import Path
+
+from docs import write_configuration
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+def test_the_reference_of_settings_is_current() -> None:
+    written = write_configuration.PAGE.read_text()
+    assert written == write_configuration.page(), "run python docs/write_configuration.py"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#\s]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -69,8 +69,15 @@ class DdpEngine:
     def __init__(self, model: TPNet, *, learning_rate: float, num_ranks: int) -> None:
         self._model, self._num_ranks = model, num_ranks
         self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
+        self._let_the_group_end()
         self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **ADAM)
         self._settle_order_of_sums()
+
+    def _let_the_group_end(self) -> None:
+        """A group of ranks ends with its last owner, and waits for its threads, which may want the GIL.
+        Python's wrapper lets go of the GIL meanwhile, data parallelism's reducer does not: both would wait
+        for ever. What an object holds is freed in the order it was given: give the wrapper again, last."""
+        self._scorer.__dict__["process_group_until_the_end"] = self._scorer.process_group
 
     def _settle_order_of_sums(self) -> None:
         """After the first gradients of a process data parallelism orders weights anew, and a sum over three

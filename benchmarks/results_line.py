@@ -1,5 +1,6 @@
 """The line for machines that ends every benchmark: results, date, versions, commit and machine."""
 
+import hashlib
 import json
 import os
 import platform
@@ -34,10 +35,21 @@ def _circumstances() -> dict[str, Any]:
 
 
 def commit_of_code() -> str:
-    """With `-dirty` where files were changed since."""
-    command = ["git", "describe", "--always", "--dirty"]
-    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
+    """Where files were changed since, with `-dirty-` and a hash of what they are now."""
+    commit = _git("describe", "--always", "--dirty")
+    if not commit.endswith("-dirty"):
+        return commit or "unknown"
+    new = _git("ls-files", "--others", "--exclude-standard").splitlines()
+    changes = _git("diff", "HEAD") + _git("hash-object", *new)
+    return f"{commit}-{hashlib.sha256(changes.encode()).hexdigest()[:7]}"
+
+
+def _git(*words: str) -> str:
+    """What it says; nothing where this is no repository."""
+    found = subprocess.run(
+        ["git", *words], cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip()
 
 
 def _cpu_name() -> str:

@@ -108,9 +108,7 @@ class Study:
     def run(self) -> list[Line]:
         self.settings.out.mkdir(parents=True, exist_ok=True)
         self.lines = list(self._kept_lines())
-        # of code that is not committed nobody can tell whether it is the same
-        is_committed = not str(self.circumstances["commit"]).endswith("-dirty")
-        same = [line for line in self.lines if is_committed and line["circumstances"] == self.circumstances]
+        same = [line for line in self.lines if line["circumstances"] == self.circumstances]
         self.done = {_case_of(line): line for line in same}
         cases = list(self._cases())
         for number, case in enumerate(cases, start=1):

@@ -58,6 +58,19 @@ def test_the_same_command_measures_only_what_is_missing(study: Path) -> None:
     assert two["exchanged"]["propagation"]["bytes_sent"] > 0
 
 
+def test_the_planner_foretells_every_byte(study: Path) -> None:
+    assert run_study(study, "--ranks", "1", "2", "--rival-seconds", "100").returncode == 0
+    command = [sys.executable, "-m", "benchmarks.planner", "--device", "cpu", "--study", str(study)]
+    command += ["--logs", str(study / "logs")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
+    assert (one["ranks"], two["ranks"]) == (1, 2)
+    for phase in ("propagation_bytes", "training_bytes"):
+        assert one[phase]["foretold"] == one[phase]["measured"] == 0
+        assert two[phase]["foretold"] == two[phase]["measured"] > 0
+
+
 def test_a_rival_stops_when_its_time_is_used_up(study: Path, tmp_path: Path) -> None:
     done = run_study(study, "--ranks", "1", "--rivals", "stored", "--rival-seconds", "0")
     assert done.returncode == 0, done.stderr

@@ -99,6 +99,7 @@ def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str,
     steps = lines_of(run, "step")
     assert [line["step"] for line in steps] == list(range(1, len(steps) + 1))
     assert all(line["loss"] > 0 for line in steps)
+    assert all(line["exchange"]["bytes_per_event"] > 0 for line in lines_of(run, "eval"))
 
 
 def test_training_learns(finished: tuple[Path, dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 import torch.autograd.profiler as profiler
 
@@ -26,6 +27,14 @@ class Stage:
         self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.perf_counter() - self.started
         if self.span is not None:
             self.span.__exit__(None, None, None)
+
+
+class RowTraffic(NamedTuple):
+    """Of an account: what rows of other ranks took, and what the cache spared."""
+
+    bytes_received: int
+    rows_remote: int
+    rows_held: int
 
 
 @dataclass
@@ -53,6 +62,9 @@ class ExchangeAccount:
 
     def stage(self, name: str) -> "Stage":
         return Stage(self.seconds, name)
+
+    def row_traffic(self) -> RowTraffic:
+        return RowTraffic(self.bytes_received, self.rows_remote, self.rows_held)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)

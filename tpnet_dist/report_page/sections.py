@@ -1,6 +1,7 @@
 """The sections of a run's report: results, training, time and memory, data, settings."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from tpnet_dist.config import Config
@@ -132,6 +133,7 @@ def _speed_facts(run: Run) -> list[tuple[str, str]]:
         ("scoring, all ranks", _said(lookup(results, "events_per_second", "score"), " events/s")),
         ("peak memory, largest rank", size(peak) if (peak := lookup(results, "peak_memory_bytes")) else None),
         ("peak memory, by rank", _memory_by_rank(results)),
+        ("rows between ranks, in training", _exchanged(run)),
         ("epochs", _said(lookup(results, "epochs_run"), "")),
         ("training time", _clock(run, "training")),
         ("evaluation time", _clock(run, "evaluation")),
@@ -147,6 +149,20 @@ def _on_what(results: Mapping[str, Any]) -> str:
 def _memory_by_rank(results: Mapping[str, Any]) -> str | None:
     by_rank = results.get("peak_memory_bytes_by_rank")
     return " · ".join(map(size, by_rank)) if by_rank and len(by_rank) > 1 else None
+
+
+def _exchanged(run: Run) -> str | None:
+    """Over all ranks, mean of the epochs; runs on one rank exchange nothing."""
+    epochs = [line for curve in run.curves.by_seed.values() for line in curve.epochs.values()]
+    volumes = [lookup(line, "exchange", "bytes_per_event") for line in epochs]
+    shares = [lookup(line, "exchange", "remote_rows_held") for line in epochs]
+    told = [
+        (volume, share) for volume, share in zip(volumes, shares, strict=True) if volume and share is not None
+    ]
+    if not told:
+        return None
+    volume, share = (fmean(values) for values in zip(*told, strict=True))
+    return f"{size(volume)} per event; {share:.0%} of other ranks' rows were held"
 
 
 def _clock(run: Run, what: str) -> str | None:

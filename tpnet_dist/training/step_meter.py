@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import average_precision_score
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.ranks.account import ExchangeAccount
+from tpnet_dist.ranks.account import ExchangeAccount, RowTraffic
 from tpnet_dist.ranks.gather import gather_varied, sum_over_ranks
 from tpnet_dist.run_log import RunLog
 from tpnet_dist.training.display import Display
@@ -42,13 +42,16 @@ class StepMeter:
     log: RunLog | None
     display: Display
     account: ExchangeAccount
-    """Of the memory's rows."""
+    """Of the memory's rows, on this rank."""
+    _before: RowTraffic = field(init=False)
+    """Of earlier epochs and evaluations: not these steps'."""
     _bytes_seen: int = field(init=False)
+    _events: int = 0
     _waiting: list[_Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # earlier epochs and evaluations are not these steps'
-        self._bytes_seen = self.account.bytes_received
+        self._before = self.account.row_traffic()
+        self._bytes_seen = self._before.bytes_received
 
     @property
     def has_seen_all(self) -> bool:
@@ -79,14 +82,24 @@ class StepMeter:
             # one by one, so that a run that goes on adds up the same to the last bit
             self.progress.loss_sum += loss
         num_events = sum(step.num_events for step in steps)
-        note = f"loss {np.mean(losses):.4f}, AP {ap:.4f}{self._exchanged(num_events)}"
+        self._events += num_events
+        note = f"loss {np.mean(losses):.4f}, AP {ap:.4f}{self._received(num_events)}"
         self.display.advance(num_events, note)
 
-    def _exchanged(self, num_events: int) -> str:
+    def _received(self, num_events: int) -> str:
         """What this rank got for them; nothing to tell on one rank."""
         received = self.account.bytes_received - self._bytes_seen
         self._bytes_seen += received
         return f", {received / num_events / 1e3:.1f} KB/event to each rank" if received else ""
+
+    def exchanged(self, device: torch.device) -> dict[str, float]:
+        """Of all steps, over all ranks: what rows on their way took; nothing to tell on one rank."""
+        traffic = zip(self.account.row_traffic(), self._before, strict=True)
+        totals = torch.tensor([now - before for now, before in traffic], dtype=torch.float64, device=device)
+        received, remote, held = sum_over_ranks(totals).tolist()
+        if not remote or not self._events:
+            return {}
+        return {"bytes_per_event": received / self._events, "remote_rows_held": held / remote}
 
 
 def _running_ap(steps: list[_Step]) -> float:

@@ -76,8 +76,8 @@ class SeedTrainer:
         """All epochs there are to do, then the results of the best."""
         try:
             while not self.progress.is_done:
-                loss = self._train_epoch()
-                self._validate(loss)
+                learnt = self._train_epoch()
+                self._validate(learnt)
             self._mark("the evaluation of the best epoch")
             figures = evaluate_best(self.evaluator, self.checkpoints, self.display)
         except StopAsked:
@@ -94,8 +94,8 @@ class SeedTrainer:
             "events_per_second": {"train": train_rate, "score": self.scorer.speed.events_per_second},
         }
 
-    def _train_epoch(self) -> float:
-        """From wherever the epoch stands to its end; returns the mean loss."""
+    def _train_epoch(self) -> dict[str, Any]:
+        """From wherever the epoch stands to its end; returns the mean loss, and what ranks exchanged."""
         config, progress, plan = self.config.training, self.progress, self.data.train_plan
         last_step = self._last_step()
         first_event = plan.position(progress.steps_of_epoch, config.batches_per_step).event
@@ -127,7 +127,8 @@ class SeedTrainer:
             # what was not learned from has happened all the same
             self._bring_memory_to(len(plan))
         self._require_finite_weights()
-        return progress.loss_sum / progress.steps_of_epoch
+        loss = progress.loss_sum / progress.steps_of_epoch
+        return {"train_loss": loss, "exchange": meter.exchanged(self.data.world.device)}
 
     def _learn(self, number: int, rows: Iterator[tuple[PlannedLinks, Rows]], meter: StepMeter) -> range:
         """One step of the epoch; returns its batches."""
@@ -167,7 +168,7 @@ class SeedTrainer:
             replay(memory, self.data.log, train, plan, num_batches=batch)
         return self.data.time_before(train, int(plan.borders[batch]))
 
-    def _validate(self, loss: float) -> None:
+    def _validate(self, learnt: dict[str, Any]) -> None:
         """Figures of the epoch just trained, whether it is the best, and whether to go on."""
         progress, config = self.progress, self.config
         self._mark("validation")
@@ -178,7 +179,7 @@ class SeedTrainer:
         if ap > progress.best_ap:
             progress.best_epoch, progress.best_ap = progress.epoch, ap
             self.checkpoints.save_best(self.parts.model, progress)
-        self._report_epoch(loss, figures)
+        self._report_epoch(learnt, figures)
         progress.end_epoch(config.training)
         self._save()
 
@@ -237,10 +238,10 @@ class SeedTrainer:
     def _title(self) -> str:
         return f"seed {self.seed}, epoch {self.progress.epoch + 1} of {self.config.training.epochs}"
 
-    def _report_epoch(self, loss: float, figures: dict[str, Figures]) -> None:
+    def _report_epoch(self, learnt: dict[str, Any], figures: dict[str, Figures]) -> None:
         progress = self.progress
         if self.log is not None:
-            values = {"seed": self.seed, "epoch": progress.epoch + 1, "train_loss": loss, **figures}
+            values = {"seed": self.seed, "epoch": progress.epoch + 1, **learnt, **figures}
             self.log.write("eval", progress.step, values)
         kind = self.config.evaluation.negatives[0]
         aps = ", ".join(
@@ -249,4 +250,4 @@ class SeedTrainer:
             for setting, by_kind in by_setting.items()
         )
         best = ", best so far" if progress.best_epoch == progress.epoch else ""
-        self.display.say(f"{self._title()}: loss {loss:.4f}, {aps}{best}")
+        self.display.say(f"{self._title()}: loss {learnt['train_loss']:.4f}, {aps}{best}")

@@ -83,6 +83,16 @@ def test_memory_is_told_rank_by_rank_where_the_run_did(tmp_path: Path) -> None:
     assert "by rank" not in shown
 
 
+def test_rows_between_ranks_are_told_where_there_were_any(tmp_path: Path) -> None:
+    lines = metrics_of()
+    for line, held in zip([line for line in lines if line["kind"] == "eval"][:2], (0.25, 0.75), strict=True):
+        line["exchange"] = {"bytes_per_event": 4096 * held, "remote_rows_held": held}
+    shown = page_of(write_run(tmp_path / "two", results=results_of(0.9), metrics=lines)).text
+    assert "rows between ranks, in training 2 KiB per event; 50% of other ranks' rows were held" in shown
+    shown = page_of(write_run(tmp_path / "one", results=results_of(0.9), metrics=metrics_of())).text
+    assert "rows between ranks" not in shown
+
+
 def test_ranks_of_events_are_shown_where_events_were_ranked(tmp_path: Path) -> None:
     results = results_of(0.9)
     ranked = {"mrr": 0.8091, "hits@1": 0.7598, "hits@3": 0.8362, "hits@10": 0.8941}

@@ -20,14 +20,24 @@ class Notes(Display):
         self.notes.append(note)
 
 
-def test_bytes_are_those_of_the_steps_looked_at() -> None:
-    account, notes = ExchangeAccount(bytes_received=10**9), Notes()
-    outcome = StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
+def test_rows_exchanged_are_those_of_the_steps_looked_at() -> None:
+    account = ExchangeAccount(bytes_received=10**9, rows_remote=10**6, rows_held=10**6)
+    notes, outcome = Notes(), StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
     with world_of_one():
         meter = StepMeter(0, Progress(), None, notes, account)
-        for received in (8_000, 2_000, 0):
+        for received, remote, held in ((8_000, 10, 0), (2_000, 10, 5), (0, 0, 0)):
             account.bytes_received += received
+            account.rows_remote += remote
+            account.rows_held += held
             meter.add(outcome, batches=range(1), num_events=4)
             meter.look()
+        exchanged = meter.exchanged(torch.device("cpu"))
     told = [note.partition(", AP 1.0000")[2] for note in notes.notes]
     assert told == [", 2.0 KB/event to each rank", ", 0.5 KB/event to each rank", ""]
+    assert exchanged == {"bytes_per_event": 10_000 / 12, "remote_rows_held": 0.25}
+
+
+def test_one_rank_has_exchanged_nothing() -> None:
+    with world_of_one():
+        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount())
+        assert meter.exchanged(torch.device("cpu")) == {}

@@ -51,8 +51,8 @@ class Settings:
     ranks: tuple[int, ...] = (2, 4)
     data: tuple[Path, ...] = ()
     """Data folders."""
-    random_nodes: Count = 100_000
-    """Of a random log that is measured besides them; 0: none."""
+    random_nodes: Count = 20_000
+    """Of a random log that is measured besides them, as many as the paper's with 1e6 edges; 0: none."""
     events: Count = 20_000
     """Events of each log that are measured."""
     warm_up: Count = 20_000

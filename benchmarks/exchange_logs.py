@@ -1,6 +1,5 @@
 """Stretches of event logs small enough to be sent to the ranks: real ones, and a uniform random one."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,11 @@ import torch
 from torch import Tensor
 
 from data_prep.synth_random import random_events
+from tpnet_dist.config import default_width
 from tpnet_dist.events import EventColumns, EventLog
 
-RANDOM_WIDTH = 180
-"""Of the paper's random graph with 1e6 nodes; bytes per event hardly depend on the number of nodes."""
+AVERAGE_DEGREE = 100
+"""Of the paper's random graphs: 1e6 edges have 2e4 nodes, and rows of width 140."""
 EVENTS_PER_RANDOM_NODE = 25
 """Before the first exchanged one: so nearly every node has 20 neighbours."""
 
@@ -37,7 +37,7 @@ def real_log(folder: Path, count: int) -> Log:
     log = EventLog(folder)
     first = max(0, (len(log) - count) // 2)
     events = log.read(0, min(len(log), first + count))
-    width = min(10 * math.floor(math.log(2 * len(log))), log.num_nodes)
+    width = default_width(len(log), log.num_nodes)
     seconds = torch.from_numpy(log.seconds(events.time))
     src, dst = _ends(events)
     return Log(folder.name, log.num_nodes, width, first, src, dst, seconds)
@@ -48,7 +48,8 @@ def random_log(nodes: int, count: int) -> Log:
     chunks = list(random_events(events=first + count, nodes=nodes, seed=0))
     src, dst = (torch.cat(column) for column in zip(*map(_ends, chunks), strict=True))
     seconds = torch.from_numpy(np.concatenate([chunk.time for chunk in chunks])).double()
-    return Log("random", nodes, RANDOM_WIDTH, first, src, dst, seconds)
+    width = default_width(nodes * AVERAGE_DEGREE // 2, nodes)
+    return Log("random", nodes, width, first, src, dst, seconds)
 
 
 def _ends(events: EventColumns) -> Iterator[Tensor]:

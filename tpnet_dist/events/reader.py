@@ -124,14 +124,15 @@ class EventLog:
         """Decode only the row groups that overlap start … stop-1."""
         path = self.folder / self.manifest.shards[number].file
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as shard:
+            # to fetch a whole shard beforehand takes Arrow 28 MiB where this takes 8, and is no faster
+            with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as shard:
                 footer = shard.metadata
                 self._check_identity(number, footer)  # the folder may have been replaced meanwhile
                 sizes = (footer.row_group(group).num_rows for group in range(footer.num_row_groups))
                 borders = [0, *accumulate(sizes)]
                 groups = [i for i, (a, b) in enumerate(pairwise(borders)) if a < stop and b > start]
                 position = borders[groups[0]]
-                for batch in shard.iter_batches(chunk_events, row_groups=groups, columns=list(COLUMNS)):
+                for batch in _batches(shard, groups, chunk_events):
                     columns = EventColumns(*(batch.column(name).to_numpy() for name in COLUMNS))
                     wanted = columns[max(0, start - position) : max(0, stop - position)]
                     position += len(columns)
@@ -168,6 +169,12 @@ class EventLog:
     def _no_events(self) -> EventColumns:
         ids, label = np.empty(0, np.int32), np.empty(0, np.float32)
         return EventColumns(ids, ids, np.empty(0, self.manifest.time_dtype), label)
+
+
+def _batches(shard: pq.ParquetFile, groups: list[int], most: int) -> Iterator[pa.RecordBatch]:
+    """One group at a time, since Arrow keeps what it has read of all that it is asked for together."""
+    for group in groups:
+        yield from shard.iter_batches(most, row_groups=[group], columns=list(COLUMNS))
 
 
 def _check_size(folder: Path, record: FileRecord) -> None:

@@ -1,7 +1,7 @@
 """What tests of predictors share: runs trained for them, and the scores the trainer itself gives."""
 
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tpnet_dist.training.run_data import plan_of, split_of
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_model import RunModel, build_model
 from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer
+from tpnet_dist.training.step_folder import write_step
 
 USERS, ITEMS, FEATURES = 12, 9, 3
 
@@ -59,6 +60,17 @@ def untrained_run(config: Config, run: Path) -> Path:
         checkpoints = RunFolder.start(run, config).checkpoints(facts, keep=1, world=world)
         checkpoints.save_best(model, Progress(epoch=1))
     return run
+
+
+def step_of(config: Config, path: Path) -> Path:
+    """A checkpoint folder with weights that were just drawn."""
+    log = EventLog(config.data.folder)
+    torch.manual_seed(0)
+    tensors = {f"model/{name}": weight for name, weight in build_model(config, log).state_dict().items()}
+    run = RunFacts(0, log.manifest.log_id, dict(values_of(config)))
+    with world_of_one() as world:
+        write_step(path, tensors, {"progress": asdict(Progress(step=7)), **asdict(run)}, world)
+    return path
 
 
 @dataclass(frozen=True)

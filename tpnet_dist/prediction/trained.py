@@ -108,16 +108,14 @@ def _of_file(path: Path, state: Mapping[str, Any]) -> Trained:
 
 def _of_step(path: Path) -> Trained:
     try:
-        facts = read_facts(path)
+        facts, tensors = read_facts(path), read_tensors(path)
     except Unusable as error:
         raise InputError(f"{path}: cannot be used: {error}; choose another checkpoint") from error
     progress = facts["progress"]
     # after an epoch's end the next one is up, but the weights are still of the one before
     epoch = max(0, int(progress["epoch"]) - (progress["steps_of_epoch"] == 0))
     weights = {
-        name.removeprefix("model/"): tensor
-        for name, tensor in read_tensors(path).items()
-        if name.startswith("model/")
+        name.removeprefix("model/"): tensor for name, tensor in tensors.items() if name.startswith("model/")
     }
     return Trained(path, *_facts(path, {**facts, "epoch": epoch}), state={"model": weights})
 

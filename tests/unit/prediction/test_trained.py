@@ -1,6 +1,5 @@
 """What was trained is opened wherever it lies, and nothing of it is ever run."""
 
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import pytest
 import torch
 
 from tests.event_logs import random_log, write_log
-from tests.predictors import untrained_run
+from tests.forged_steps import Evil, forge
+from tests.predictors import step_of, untrained_run
 from tests.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist.config import Config
@@ -122,16 +122,6 @@ def test_a_released_checkpoint_needs_its_data(config: Config, tmp_path: Path) ->
         Predictor.load(tmp_path / "theirs.pkl")
 
 
-class Evil:
-    """Leaves a mark when it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.mark),)
-
-
 @pytest.mark.parametrize("as_plain_pickle", [True, False])
 @pytest.mark.parametrize("place", ["alone", "among weights", "in ours"])
 def test_a_pickle_that_would_run_code_is_refused_and_not_run(
@@ -149,6 +139,17 @@ def test_a_pickle_that_would_run_code_is_refused_and_not_run(
         torch.save(evil, path)
     with pytest.raises(InputError, match=r"holds more than tensors|not a readable checkpoint"):
         Predictor.load(path, data=config.data.folder)
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_folder_that_would_run_code_is_refused_and_not_run(config: Config, tmp_path: Path) -> None:
+    step = step_of(config, tmp_path / "step-00000007")
+    assert np.isfinite(scores_of(Predictor.load(step))).all()
+    forge(step, Evil(tmp_path / "mark"))
+    with pytest.raises(
+        InputError, match=r"metadata asks for posix.mkdir, where .*; choose another checkpoint"
+    ):
+        Predictor.load(step)
     assert not (tmp_path / "mark").exists()
 
 

@@ -132,17 +132,20 @@ class RawIds:
 
     def _values(self, ids: Ids) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """As this log writes ids, and which of them can be written so."""
-        if ids.dtype.kind in "iu":
-            numbers = ids.astype(np.int64)
-            values = np.array([str(number) for number in numbers], object) if self.is_text else numbers
-            return values, np.ones(len(values), bool)
         if ids.dtype.kind == "f":
             # a table program's doing: one value missing, and all are fractions
             if not (np.isfinite(ids).all() and (ids % 1 == 0).all()):
                 raise InputError("ids are numbers with fractions or missing ones; give whole numbers or text")
             return self._values(ids.astype(np.int64))
-        texts = np.array([str(one) for one in ids], object)
-        return (texts, np.ones(len(texts), bool)) if self.is_text else _plain_integers(texts)
+        if ids.dtype.kind in "iu" and not self.is_text:
+            numbers = ids.astype(np.int64)
+            return numbers, np.ones(len(numbers), bool)
+        texts = np.array([_text_of(one) for one in ids], object)
+        if not self.is_text:
+            return _plain_integers(texts)
+        if not all(text.strip() for text in texts):
+            raise InputError("an id is empty, but nodes have names; mend it")
+        return texts, np.ones(len(texts), bool)
 
 
 class _Integers:
@@ -176,9 +179,16 @@ def some_of(ids: Sequence[Any]) -> str:
     return f"{shown}, …" if len(ids) > _SHOWN else shown
 
 
+def _text_of(one: object) -> str:
+    """Refuse what is only taken for a name by mistake: None, NaN, True."""
+    if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
+        raise InputError(f"id {one!r} is neither text nor a whole number; mend it")
+    return str(one)
+
+
 def _plain_integers(objects: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Numbers, and which texts are plainly written ones: 007 is none."""
-    texts = pa.array([str(one) for one in objects], pa.string())
+    texts = pa.array(objects, pa.string())
     is_plain = pc.match_substring_regex(texts, r"^(0|-?[1-9]\d{0,18})$").to_numpy(zero_copy_only=False)
     numbers = [int(text) if plain else 0 for text, plain in zip(objects, is_plain, strict=True)]
     # with 19 digits some are too large for the 64 bits that ids have

@@ -177,7 +177,7 @@ class Predictor:
         sources, destinations = _same_length(src, dst)
         times = as_times(time, self.log.manifest, len(sources))
         require_order(times, self.now, "event")
-        rows: Features | None = None if features is None else np.asarray(features, np.float32)
+        rows = None if features is None else _as_rows(features)
         self._past.check_features(rows, len(sources))
         self._past.add(*self.ids.admit_links(sources, destinations), times, rows)
         if not self._holds_back:
@@ -220,7 +220,23 @@ def _require_within(name: str, value: int, most: int, why: str) -> None:
 
 
 def _as_ids(given: GivenIds) -> Ids:
-    return np.atleast_1d(np.asarray(given))
+    try:
+        ids = np.atleast_1d(np.asarray(given))
+    except ValueError as error:
+        raise InputError(f"ids are lists of unequal lengths ({error}); give one list of ids") from error
+    if ids.ndim > 1:
+        raise InputError(f"ids have the shape {ids.shape}, but are one list; flatten them")
+    # numpy would make text of a NaN among text
+    is_mixed = ids.dtype.kind == "U" and not isinstance(given, np.ndarray)
+    return np.atleast_1d(np.asarray(given, object)) if is_mixed else ids
+
+
+def _as_rows(given: npt.ArrayLike) -> Features:
+    try:
+        with np.errstate(over="ignore"):  # what is too large is infinite, which is refused
+            return np.asarray(given).astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"features are no numbers: {error}; give a row of numbers for each event") from error
 
 
 def _same_length(src: GivenIds, dst: GivenIds) -> tuple[Ids, Ids]:

@@ -77,3 +77,24 @@ def test_whole_numbers_that_became_fractions_are_ids_and_others_are_refused() ->
     for wrong in (10.5, np.nan):
         with pytest.raises(InputError, match="give whole numbers or text"):
             of_integers().find(np.array([10.0, wrong]), "src")
+
+
+@pytest.mark.parametrize("wrong", [None, np.nan, True, b"7", 1.5, ("a",)])
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_is_no_name_is_refused_and_nobody_is_admitted(wrong: object, side: int) -> None:
+    wrongly = np.empty(2, object)
+    wrongly[:] = ["new", wrong]
+    ends = [np.array(["7", "b"], object), np.array(["7", "b"], object)]
+    ends[side] = wrongly
+    for ids in (RawIds(TWO_SPACES, first_new=3, capacity=5), of_integers()):
+        with pytest.raises(InputError, match="is neither text nor a whole number; mend it"):
+            ids.admit_links(*ends)
+        assert not ids.newcomers
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_among_text_an_empty_id_is_refused(blank: str) -> None:
+    ids = RawIds(TWO_SPACES, first_new=3, capacity=5)
+    with pytest.raises(InputError, match="an id is empty, but nodes have names; mend it"):
+        ids.admit_links(np.array(["b", "new"]), np.array(["7", blank]))
+    assert not ids.newcomers

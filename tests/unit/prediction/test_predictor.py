@@ -45,6 +45,12 @@ def feature_rows(count: int) -> np.ndarray:
     return np.random.default_rng(count).standard_normal((count, FEATURES))
 
 
+def with_one(wrong: float) -> np.ndarray:
+    rows = feature_rows(2)
+    rows[1, 2] = wrong
+    return rows
+
+
 def observe_some(predictor: Predictor) -> None:
     later = predictor.now + 1
     predictor.observe([0, 1], [3, 4], [later, later + 1], feature_rows(2))
@@ -203,6 +209,16 @@ def test_bad_questions_get_one_sentence(predictor: Predictor) -> None:
             [0, 1], [3, 4], [now + 2, now + 1], rows
         ),
         "features are absent where": lambda: predictor.observe([0], [3], [now]),
+        "id None is neither text nor": lambda: predictor.observe([None, "0"], ["3", "4"], [now, now], rows),
+        "id nan is neither text nor": lambda: predictor.observe(["new", np.nan], ["3", "4"], now, rows),
+        "an id is empty": lambda: predictor.observe(["new", ""], ["3", "4"], now, rows),
+        "event 1: feature 2 is nan, but": lambda: predictor.observe(
+            [0, "new"], [3, 4], now, with_one(np.nan)
+        ),
+        "event 1: feature 2 is inf, but": lambda: predictor.observe([0, "new"], [3, 4], now, with_one(1e300)),
+        "features are no numbers": lambda: predictor.observe([0], [3], now, [["a", "b", "c"]]),
+        "ids have the shape": lambda: predictor.score([["0", "1"]], [["3", "4"]], now),
+        "ids are lists of unequal lengths": lambda: predictor.score([["0"], ["1", "3"]], ["3", "4"], now),
         "room for 1,000": lambda: predictor.observe(
             np.arange(2000) + 50, np.zeros(2000, int), np.full(2000, now), feature_rows(2000)
         ),

@@ -107,6 +107,13 @@ class RawIds:
         raw[is_new] = names[dense[is_new] - self.first_new]
         return raw
 
+    def is_node(self, dense: Dense) -> npt.NDArray[np.bool_]:
+        """Whether it is one of the log, or one that was admitted."""
+        is_of_log = (dense >= 0) & (dense < len(self._raw))
+        is_new = (dense >= self.first_new) & (dense < self.first_new + len(self.newcomers))
+        found: npt.NDArray[np.bool_] = is_of_log | is_new
+        return found
+
     def destinations(self) -> Dense:
         """All nodes that events may lead to."""
         space = self._space("dst")

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import RawIds
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
@@ -54,7 +55,14 @@ def build_parts(
 def _take_projection(memory: Memory, trained: Trained, raw: npt.NDArray[Any], padding: int | None) -> None:
     """The random features of a released checkpoint, if its rows are the raw ids; else those drawn serve."""
     features = trained.projection
-    if features is None or raw.dtype.kind != "i" or not 1 <= raw.min() <= raw.max() < len(features):
+    if features is None:
+        return
+    if features.shape[1] != memory.width:
+        raise InputError(
+            f"{trained.path}: its random features have {features.shape[1]} columns where memory.width is "
+            f"{memory.width}; give a checkpoint as it was written"
+        )
+    if raw.dtype.kind != "i" or not 1 <= raw.min() <= raw.max() < len(features):
         return
     if len(np.unique(raw)) < len(raw):
         # user 7 and item 7 are two nodes, and the checkpoint has one row 7

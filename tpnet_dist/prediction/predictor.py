@@ -98,7 +98,10 @@ class Predictor:
             trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=device
         )
         if saved is not None:
-            load_later(saved, parts)
+            try:
+                load_later(saved, parts)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from error
         return cls(trained, log, parts)
 
     @property

@@ -149,8 +149,9 @@ class Predictor:
     ) -> TopK:
         """The best destinations of each source among all, or among the candidates; exact.
 
-        All are the nodes of the log, of its destinations' side where it has two, and those observed since. Of
-        equal scores the destination that comes first among the candidates is first.
+        All are the nodes of the log, of its destinations' side where it has two, and those observed since. A
+        candidate that is given twice is one. Of equal scores the destination that comes first among the
+        candidates is first.
         """
         sources = _as_ids(src)
         target_C = self.ids.destinations() if candidates is None else self._known(candidates)
@@ -209,12 +210,14 @@ class Predictor:
         save_state(Path(path), self.trained, self._parts)
 
     def _known(self, candidates: GivenIds) -> Dense:
+        """In their order, each once."""
         ids = _as_ids(candidates)
         dense_C = self.ids.find(ids, "dst")
         if (dense_C == UNKNOWN).any():
             unknown = [ids[row] for row in np.flatnonzero(dense_C == UNKNOWN)]
             raise InputError(f"{len(unknown):,} candidates are unknown ({some_of(unknown)}); leave them away")
-        return dense_C
+        _, first = np.unique(dense_C, return_index=True)
+        return dense_C[np.sort(first)]
 
 
 def _require_within(name: str, value: int, most: int, why: str) -> None:

@@ -163,8 +163,18 @@ def test_pieces_change_no_ranking(predictor: Predictor, monkeypatch: pytest.Monk
 
 
 def test_candidates_are_the_only_destinations(predictor: Predictor) -> None:
-    best = predictor.top_k("0", predictor.now, 2, candidates=["5", "x2", "5"])
-    assert set(best.destinations[0]) <= {"5", "x2"}
+    best = predictor.top_k("0", predictor.now, 2, candidates=["5", "x2"])
+    assert set(best.destinations[0]) == {"5", "x2"}
+
+
+def test_a_candidate_that_is_given_twice_is_one(predictor: Predictor) -> None:
+    once = predictor.top_k("0", predictor.now, 3, ["5", "x2", "3"])
+    twice = predictor.top_k("0", predictor.now, 3, ["5", 5, "x2", "5", "3", "x2"])
+    assert sorted(twice.destinations[0]) == ["3", "5", "x2"]
+    assert twice.destinations.tolist() == once.destinations.tolist()
+    assert twice.scores.tolist() == once.scores.tolist()
+    with pytest.raises(InputError, match="k is 3, but must be within 1…2, the candidates"):
+        predictor.top_k("0", predictor.now, 3, ["5", "5", "x2"])
 
 
 # ---- saving ------------------------------------------------------------------------------------------------

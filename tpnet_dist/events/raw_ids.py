@@ -23,15 +23,19 @@ Ids = npt.NDArray[Any]
 RawId = int | str
 
 UNKNOWN = -1
+NUM_STRANGERS = 2
+"""Dense ids beyond the capacity: an unknown source, an unknown destination."""
 _SHOWN = 5
 
 
 class RawIds:
-    """The nodes of a log, and up to `capacity` others, whose dense ids follow from `first_new` on."""
+    """The nodes of a log, and up to `capacity` others, whose dense ids follow from `first_new` on; then two
+    that stand for whoever is unknown."""
 
     def __init__(self, table: pa.Table, *, first_new: int, capacity: int) -> None:
         """`table`: of the log, row = dense id."""
         self.first_new, self.capacity = first_new, capacity
+        self.strangers = range(first_new + capacity, first_new + capacity + NUM_STRANGERS)
         raw = table.column("raw_id").combine_chunks()
         self.is_text = not pa.types.is_integer(raw.type)
         self.is_bipartite = "side" in table.column_names
@@ -56,19 +60,23 @@ class RawIds:
                 dense_B[row] = self._admitted.get(name, UNKNOWN)
         return dense_B
 
+    def find_sources(self, src: Ids) -> Dense:
+        """Dense ids; whoever is unknown stays so, and all of them are taken for one stranger."""
+        src_B = self.find(src, "src")
+        return np.where(src_B == UNKNOWN, self.strangers.start, src_B)
+
     def find_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
-        """Dense ids of links' ends. Whoever is unknown gets one that nobody has, and stays unknown."""
-        given: dict[Side, Ids] = {"src": src, "dst": dst}
-        found = {side: self.find(ids, side) for side, ids in given.items()}
-        missing = [(side, row) for side in given for row in np.flatnonzero(found[side] == UNKNOWN)]
-        if missing:
-            names = [(self._space(side), str(given[side][row])) for side, row in missing]
-            number = {name: place for place, name in enumerate(dict.fromkeys(names))}
-            self._require_room(len(number))
-            free = self.first_new + len(self.newcomers)
-            for (side, row), name in zip(missing, names, strict=True):
-                found[side][row] = free + number[name]
-        return found["src"], found["dst"]
+        """Dense ids of links' ends. Whoever is unknown stays so: there is a stranger for sources and one for
+        destinations, whose rows are nobody's, so that no link depends on who else is unknown."""
+        src_B, dst_B = self.find_sources(src), self.find(dst, "dst")
+        is_unknown_B = dst_B == UNKNOWN
+        dst_B[is_unknown_B] = self.strangers.start + 1
+        if not self.is_bipartite:
+            for row in np.flatnonzero(is_unknown_B & (src_B == self.strangers.start)):
+                if _whole(src[row]) == _whole(dst[row]):
+                    # a link of a node with itself has one row
+                    dst_B[row] = src_B[row]
+        return src_B, dst_B
 
     def admit_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
         """Dense ids of links' ends; nodes nobody knows yet get one, all of them or none."""
@@ -184,6 +192,11 @@ def some_of(ids: Sequence[Any]) -> str:
     """A few of them, for a message."""
     shown = ", ".join(str(one) for one in ids[:_SHOWN])
     return f"{shown}, …" if len(ids) > _SHOWN else shown
+
+
+def _whole(one: Any) -> str:  # noqa: ANN401 — an id is whatever an array holds
+    """As text; whole numbers that became fractions as such."""
+    return str(int(one) if isinstance(one, float | np.floating) else one)
 
 
 def _text_of(one: object) -> str:

@@ -129,8 +129,8 @@ class Predictor:
         """Logits of links, float32; the more, the likelier. `probability`: from 0 to 1 instead.
 
         A probability is that of the link against one random destination, as it was trained; how often links
-        come about at all is not in it. Whoever is unknown is scored as a node without history. No time may
-        be before `now`; one time serves all.
+        come about at all is not in it. Whoever is unknown is scored as a node without history: all unknown
+        sources alike, and all unknown destinations. No time may be before `now`; one time serves all.
         """
         src_B, dst_B = self.ids.find_links(*_same_length(src, dst))
         times = as_times(time, self.log.manifest, len(src_B))
@@ -159,7 +159,7 @@ class Predictor:
             raise InputError(f"k is {k:,}, but must be within 1…{len(target_C):,}, the candidates; change it")
         times = as_times(time, self.log.manifest, len(sources))
         require_present(times, self.now)
-        source_B = self.ids.find_links(sources, sources[:0])[0]
+        source_B = self.ids.find_sources(sources)
         best_Bk, logits_Bk = np.empty((len(sources), k), np.int64), np.empty((len(sources), k), np.float32)
         for here in _some_at_a_time(len(sources), len(target_C)):
             target_BC = np.broadcast_to(target_C, (len(source_B[here]), len(target_C)))

@@ -1,7 +1,7 @@
 """What tests of predictors share: runs trained for them, and the scores the trainer itself gives."""
 
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tpnet_dist.training.run_data import plan_of, split_of
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_model import RunModel, build_model
 from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer
+from tpnet_dist.training.step_folder import write_step
 
 USERS, ITEMS, FEATURES = 12, 9, 3
 
@@ -61,6 +62,17 @@ def untrained_run(config: Config, run: Path) -> Path:
     return run
 
 
+def step_of(config: Config, path: Path) -> Path:
+    """A checkpoint folder with weights that were just drawn."""
+    log = EventLog(config.data.folder)
+    torch.manual_seed(0)
+    tensors = {f"model/{name}": weight for name, weight in build_model(config, log).state_dict().items()}
+    run = RunFacts(0, log.manifest.log_id, dict(values_of(config)))
+    with world_of_one() as world:
+        write_step(path, tensors, {"progress": asdict(Progress(step=7)), **asdict(run)}, world)
+    return path
+
+
 @dataclass(frozen=True)
 class TrainerScores:
     """Of the test part by the trainer: each event, then its random negative."""
@@ -85,7 +97,8 @@ def scores_by_trainer(world: World, config: Config, run: Path) -> TrainerScores:
         parts.memory.reset(epoch)
         replay(parts.memory, data.log, data.split.train, data.train_plan)
         val = data.split.val
-        replay(parts.memory, data.log, val, plan_of(val, config, config.evaluation.batch_size))
+        if config.evaluation.update:
+            replay(parts.memory, data.log, val, plan_of(val, config, config.evaluation.batch_size))
     [negatives] = test.universe.negatives(["random"], EVALUATION_KEY)
     scores = Scorer(config, data, parts).score(
         test.view, test.plan, [negatives], memory_time=data.memory_time("test"), links_per_event=2
@@ -116,4 +129,24 @@ def replayed_scores(run: Path, config: Config, negative_N: npt.NDArray[np.int32]
                 row = None if features is None else features[events.index[n : n + 1]]
                 predictor.observe([src], [dst], [time], row)
     assert predictor.num_events == len(log)
+    return scores
+
+
+def replayed_scores_of_a_frozen_memory(
+    run: Path, config: Config, negative_N: npt.NDArray[np.int32]
+) -> Scores:
+    """The same where evaluation records nothing: all that follows training is one batch."""
+    log = EventLog(config.data.folder)
+    split = split_of(log, config.data)
+    predictor = Predictor.load(run, until=split.val.start, as_evaluated=True)
+    raw = predictor.ids.raw_of(np.arange(log.num_nodes))
+    scores = np.empty((len(split.test), 2), np.float32)
+    with predictor.batch():
+        val = split.val.read(0, len(split.val)).columns
+        predictor.observe(raw[val.src], raw[val.dst], val.time)
+        test = split.test.read(0, len(split.test)).columns
+        for n in range(len(test)):
+            src, dst, time = raw[test.src[n]], raw[test.dst[n]], test.time[n].item()
+            scores[n] = predictor.score([src, src], [dst, raw[negative_N[n]]], time)
+            predictor.observe([src], [dst], [time])
     return scores

@@ -165,6 +165,7 @@ PAIRS = {
     "too early": (["src,dst,time", "0,3,5000", "0,3,7"], "time 7 is before"),
     "words for times": (["src,dst,time", "0,3,soon"], "column time: it holds string, such as soon"),
     "no time": (["src,dst,time", "0,3,5000", "0,3,"], "column time: a value is missing"),
+    "a column twice": (["src,dst,src", "0,3,1"], "has 2 columns src, but a name is one column's; rename"),
     "a row too short": (["src,dst,time", "0,3"], "not readable as CSV with a header"),
 }
 
@@ -177,6 +178,29 @@ def test_bad_pairs_get_one_sentence_and_no_file(run: Path, tmp_path: Path, case:
     found = refusal(run, "--pairs", pairs, "--out", tmp_path / "out.csv")
     assert sentence in found and str(pairs) in found
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.csv"]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_a_file_that_was_cut_short_is_named(run: Path, tmp_path: Path, compression: str) -> None:
+    pairs = tmp_path / f"pairs.csv.{ {'gzip': 'gz', 'zstd': 'zst'}[compression] }"
+    lines = "".join(f"{n % 12},{n % 9}\n" for n in range(5000))
+    with pa.output_stream(pairs, compression=compression) as stream:
+        stream.write(f"src,dst\n{lines}".encode())
+    pairs.write_bytes(pairs.read_bytes()[:-20])
+    found = refusal(run, "--pairs", pairs, "--out", tmp_path / "out.csv")
+    assert f"{pairs}: cannot be decompressed or read (" in found and "compress it again" in found
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_of_columns_that_nobody_asks_for_two_may_have_one_name(
+    run: Path, predictor: Predictor, tmp_path: Path
+) -> None:
+    pairs = write(tmp_path / "pairs.csv", "src,dst,note,note", "0,3,a,b")
+    assert predict(run, "--pairs", pairs, "--out", tmp_path / "out.csv").returncode == 0
+    features = ",".join(["f"] * FEATURES)
+    events = write(tmp_path / "new.csv", f"src,dst,time,{features}", "0,3,4000,1,2,3")
+    found = refusal(run, "--observe", events, "--save", tmp_path / "kept.pt")
+    assert f"has {FEATURES} columns f, but a name is one column's" in found
 
 
 def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.predictors import replayed_scores, scores_by_trainer, shop_log, train_run
+from tests.predictors import (
+    replayed_scores,
+    replayed_scores_of_a_frozen_memory,
+    scores_by_trainer,
+    shop_log,
+    train_run,
+)
 from tests.rank_pool import RankPools
 from tests.ranks.test_training_parity import config_of_groups
 from tests.training_runs import small_config, small_log
@@ -69,3 +75,26 @@ def test_a_model_without_memory_has_the_trainers_scores(
 ) -> None:
     config = small_config(folder, memory={"enabled": False}, training=ONE_EPOCH)
     require_the_trainers_scores(rank_pools, 1, config, tmp_path / "run")
+
+
+def test_a_memory_that_stood_still_in_evaluation_gives_the_trainers_scores_within_one_batch(
+    rank_pools: RankPools, folder: Path, tmp_path: Path
+) -> None:
+    config, run = small_config(folder, training=ONE_EPOCH, evaluation={"update": False}), tmp_path / "run"
+    rank_pools[1].run(train_run, config, run, seconds=SECONDS)
+    trainers = rank_pools[1].run(scores_by_trainer, config, run, seconds=SECONDS)[0]
+    found = replayed_scores_of_a_frozen_memory(run, config, trainers.negative_N)
+    np.testing.assert_allclose(found, trainers.scores_N2, rtol=0, atol=TOLERANCE)
+    recorded = replayed_scores(run, config, trainers.negative_N)
+    assert np.abs(recorded - trainers.scores_N2).max() > 100 * TOLERANCE
+
+
+def test_with_uniform_sampling_events_have_the_trainers_scores_and_negatives_draws_of_their_own(
+    rank_pools: RankPools, folder: Path, tmp_path: Path
+) -> None:
+    config, run = small_config(folder, training=ONE_EPOCH, model={"sampling": "uniform"}), tmp_path / "run"
+    rank_pools[1].run(train_run, config, run, seconds=SECONDS)
+    trainers = rank_pools[1].run(scores_by_trainer, config, run, seconds=SECONDS)[0]
+    found = replayed_scores(run, config, trainers.negative_N)
+    np.testing.assert_allclose(found[:, 0], trainers.scores_N2[:, 0], rtol=0, atol=TOLERANCE)
+    assert np.abs(found[:, 1] - trainers.scores_N2[:, 1]).max() > 10 * TOLERANCE

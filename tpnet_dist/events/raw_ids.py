@@ -23,15 +23,19 @@ Ids = npt.NDArray[Any]
 RawId = int | str
 
 UNKNOWN = -1
+NUM_STRANGERS = 2
+"""Dense ids beyond the capacity: an unknown source, an unknown destination."""
 _SHOWN = 5
 
 
 class RawIds:
-    """The nodes of a log, and up to `capacity` others, whose dense ids follow from `first_new` on."""
+    """The nodes of a log, and up to `capacity` others, whose dense ids follow from `first_new` on; then two
+    that stand for whoever is unknown."""
 
     def __init__(self, table: pa.Table, *, first_new: int, capacity: int) -> None:
         """`table`: of the log, row = dense id."""
         self.first_new, self.capacity = first_new, capacity
+        self.strangers = range(first_new + capacity, first_new + capacity + NUM_STRANGERS)
         raw = table.column("raw_id").combine_chunks()
         self.is_text = not pa.types.is_integer(raw.type)
         self.is_bipartite = "side" in table.column_names
@@ -56,19 +60,23 @@ class RawIds:
                 dense_B[row] = self._admitted.get(name, UNKNOWN)
         return dense_B
 
+    def find_sources(self, src: Ids) -> Dense:
+        """Dense ids; whoever is unknown stays so, and all of them are taken for one stranger."""
+        src_B = self.find(src, "src")
+        return np.where(src_B == UNKNOWN, self.strangers.start, src_B)
+
     def find_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
-        """Dense ids of links' ends. Whoever is unknown gets one that nobody has, and stays unknown."""
-        given: dict[Side, Ids] = {"src": src, "dst": dst}
-        found = {side: self.find(ids, side) for side, ids in given.items()}
-        missing = [(side, row) for side in given for row in np.flatnonzero(found[side] == UNKNOWN)]
-        if missing:
-            names = [(self._space(side), str(given[side][row])) for side, row in missing]
-            number = {name: place for place, name in enumerate(dict.fromkeys(names))}
-            self._require_room(len(number))
-            free = self.first_new + len(self.newcomers)
-            for (side, row), name in zip(missing, names, strict=True):
-                found[side][row] = free + number[name]
-        return found["src"], found["dst"]
+        """Dense ids of links' ends. Whoever is unknown stays so: there is a stranger for sources and one for
+        destinations, whose rows are nobody's, so that no link depends on who else is unknown."""
+        src_B, dst_B = self.find_sources(src), self.find(dst, "dst")
+        is_unknown_B = dst_B == UNKNOWN
+        dst_B[is_unknown_B] = self.strangers.start + 1
+        if not self.is_bipartite:
+            for row in np.flatnonzero(is_unknown_B & (src_B == self.strangers.start)):
+                if _whole(src[row]) == _whole(dst[row]):
+                    # a link of a node with itself has one row
+                    dst_B[row] = src_B[row]
+        return src_B, dst_B
 
     def admit_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
         """Dense ids of links' ends; nodes nobody knows yet get one, all of them or none."""
@@ -107,6 +115,13 @@ class RawIds:
         raw[is_new] = names[dense[is_new] - self.first_new]
         return raw
 
+    def is_node(self, dense: Dense) -> npt.NDArray[np.bool_]:
+        """Whether it is one of the log, or one that was admitted."""
+        is_of_log = (dense >= 0) & (dense < len(self._raw))
+        is_new = (dense >= self.first_new) & (dense < self.first_new + len(self.newcomers))
+        found: npt.NDArray[np.bool_] = is_of_log | is_new
+        return found
+
     def destinations(self) -> Dense:
         """All nodes that events may lead to."""
         space = self._space("dst")
@@ -132,17 +147,20 @@ class RawIds:
 
     def _values(self, ids: Ids) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """As this log writes ids, and which of them can be written so."""
-        if ids.dtype.kind in "iu":
-            numbers = ids.astype(np.int64)
-            values = np.array([str(number) for number in numbers], object) if self.is_text else numbers
-            return values, np.ones(len(values), bool)
         if ids.dtype.kind == "f":
             # a table program's doing: one value missing, and all are fractions
             if not (np.isfinite(ids).all() and (ids % 1 == 0).all()):
                 raise InputError("ids are numbers with fractions or missing ones; give whole numbers or text")
             return self._values(ids.astype(np.int64))
-        texts = np.array([str(one) for one in ids], object)
-        return (texts, np.ones(len(texts), bool)) if self.is_text else _plain_integers(texts)
+        if ids.dtype.kind in "iu" and not self.is_text:
+            numbers = ids.astype(np.int64)
+            return numbers, np.ones(len(numbers), bool)
+        texts = np.array([_text_of(one) for one in ids], object)
+        if not self.is_text:
+            return _plain_integers(texts)
+        if not all(text.strip() for text in texts):
+            raise InputError("an id is empty, but nodes have names; mend it")
+        return texts, np.ones(len(texts), bool)
 
 
 class _Integers:
@@ -176,9 +194,21 @@ def some_of(ids: Sequence[Any]) -> str:
     return f"{shown}, …" if len(ids) > _SHOWN else shown
 
 
+def _whole(one: Any) -> str:  # noqa: ANN401 — an id is whatever an array holds
+    """As text; whole numbers that became fractions as such."""
+    return str(int(one) if isinstance(one, float | np.floating) else one)
+
+
+def _text_of(one: object) -> str:
+    """Refuse what is only taken for a name by mistake: None, NaN, True."""
+    if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
+        raise InputError(f"id {one!r} is neither text nor a whole number; mend it")
+    return str(one)
+
+
 def _plain_integers(objects: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Numbers, and which texts are plainly written ones: 007 is none."""
-    texts = pa.array([str(one) for one in objects], pa.string())
+    texts = pa.array(objects, pa.string())
     is_plain = pc.match_substring_regex(texts, r"^(0|-?[1-9]\d{0,18})$").to_numpy(zero_copy_only=False)
     numbers = [int(text) if plain else 0 for text, plain in zip(objects, is_plain, strict=True)]
     # with 19 digits some are too large for the 64 bits that ids have

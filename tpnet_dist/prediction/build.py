@@ -7,9 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tpnet_dist.events.raw_ids import RawIds
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.raw_ids import NUM_STRANGERS, RawIds
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.projection import fill_projection
 from tpnet_dist.model import TPNet
 from tpnet_dist.prediction.link_scorer import LinkScorer
 from tpnet_dist.prediction.past import Past
@@ -19,6 +21,8 @@ from tpnet_dist.training.link_queries import QueryMaker
 from tpnet_dist.training.memory_sizes import memory_nodes, padding_node_of
 from tpnet_dist.training.run_model import build_memory, build_model
 from tpnet_dist.training.weights_file import start_from
+
+_NOBODY = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -41,20 +45,41 @@ def build_parts(
     raw_ids = log.raw_ids()
     ids = RawIds(raw_ids, first_new=memory_nodes(config, log), capacity=capacity)
     memory = build_memory(
-        config, log, LocalExchange(), device, trained.seed, cache_rows=0, further_nodes=capacity
+        config,
+        log,
+        LocalExchange(),
+        device,
+        trained.seed,
+        cache_rows=0,
+        further_nodes=capacity + NUM_STRANGERS,
     )
     if memory is not None:
         memory.reset(trained.epoch)
+        _draw_strangers(memory, ids.strangers)
         _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
     past = Past(config, log, memory, until=until, as_evaluated=as_evaluated)
     queries = QueryMaker(device, log.node_features)
     return Parts(ids, past, LinkScorer(model, past, queries, padding_node_of(config, log)))
 
 
+def _draw_strangers(memory: Memory, nodes: range) -> None:
+    """Their random features are the same whatever the capacity: those of nodes that no log has."""
+    features = torch.empty(len(nodes), memory.width)
+    fill_projection(features, kind="normal", first_node=_NOBODY, seed=memory.seed, epoch=memory.epoch)
+    memory.table.start_from(features, torch.tensor(nodes))
+
+
 def _take_projection(memory: Memory, trained: Trained, raw: npt.NDArray[Any], padding: int | None) -> None:
     """The random features of a released checkpoint, if its rows are the raw ids; else those drawn serve."""
     features = trained.projection
-    if features is None or raw.dtype.kind != "i" or not 1 <= raw.min() <= raw.max() < len(features):
+    if features is None:
+        return
+    if features.shape[1] != memory.width:
+        raise InputError(
+            f"{trained.path}: its random features have {features.shape[1]} columns where memory.width is "
+            f"{memory.width}; give a checkpoint as it was written"
+        )
+    if raw.dtype.kind != "i" or not 1 <= raw.min() <= raw.max() < len(features):
         return
     if len(np.unique(raw)) < len(raw):
         # user 7 and item 7 are two nodes, and the checkpoint has one row 7

@@ -63,6 +63,11 @@ class LinkFile:
         except (pa.ArrowException, UnicodeDecodeError) as error:
             kind = "Parquet" if self._is_parquet() else "CSV with a header"
             raise InputError(f"{self.path}: not readable as {kind}: {error}; mend it") from error
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: cannot be decompressed or read ({error}); if it is damaged, fetch or compress "
+                "it again"
+            ) from error
 
     def read(self) -> FileBlock:
         """All rows; refuses a file without any."""
@@ -105,6 +110,13 @@ class LinkFile:
             if name is not None and name not in names:
                 raise InputError(
                     f"{self.path}: has no column {name} among {', '.join(names)}; name it with --src or --dst"
+                )
+        for name in names:
+            is_used = self.num_features > 0 or name in (self.src, self.dst, self.time)
+            if is_used and names.count(name) > 1:
+                raise InputError(
+                    f"{self.path}: has {names.count(name)} columns {name}, but a name is one column's; "
+                    "rename the others"
                 )
 
     def _block(self, batch: pa.RecordBatch) -> FileBlock:

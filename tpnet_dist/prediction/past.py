@@ -106,13 +106,19 @@ class Past:
         self.memory_time = float(self.log.seconds(columns.time[-1:])[0])
 
     def check_features(self, features: Features | None, count: int) -> None:
-        """Refuse features that are not as wide as those of the log."""
+        """Refuse features that are not as wide as those of the log, or no numbers: rows would stay so."""
         wanted = None if self.edge_features is None else (count, self.edge_features.width)
         found = None if features is None else features.shape
         if found != wanted:
             raise InputError(
                 f"features are {found or 'absent'} where this log asks for {wanted or 'none'}; "
                 "give a row of features for each event if the log has some, else none"
+            )
+        if features is not None and not np.isfinite(features).all():
+            event, column = np.argwhere(~np.isfinite(features))[0]
+            raise InputError(
+                f"event {event}: feature {column} is {features[event, column]}, but must be a finite number; "
+                "mend it"
             )
 
     def _plan_of(self, times: Times) -> BatchPlan:

@@ -98,7 +98,10 @@ class Predictor:
             trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=device
         )
         if saved is not None:
-            load_later(saved, parts)
+            try:
+                load_later(saved, parts)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from error
         return cls(trained, log, parts)
 
     @property
@@ -126,8 +129,8 @@ class Predictor:
         """Logits of links, float32; the more, the likelier. `probability`: from 0 to 1 instead.
 
         A probability is that of the link against one random destination, as it was trained; how often links
-        come about at all is not in it. Whoever is unknown is scored as a node without history. No time may
-        be before `now`; one time serves all.
+        come about at all is not in it. Whoever is unknown is scored as a node without history: all unknown
+        sources alike, and all unknown destinations. No time may be before `now`; one time serves all.
         """
         src_B, dst_B = self.ids.find_links(*_same_length(src, dst))
         times = as_times(time, self.log.manifest, len(src_B))
@@ -146,8 +149,9 @@ class Predictor:
     ) -> TopK:
         """The best destinations of each source among all, or among the candidates; exact.
 
-        All are the nodes of the log, of its destinations' side where it has two, and those observed since. Of
-        equal scores the destination that comes first among the candidates is first.
+        All are the nodes of the log, of its destinations' side where it has two, and those observed since. A
+        candidate that is given twice is one. Of equal scores the destination that comes first among the
+        candidates is first.
         """
         sources = _as_ids(src)
         target_C = self.ids.destinations() if candidates is None else self._known(candidates)
@@ -155,7 +159,7 @@ class Predictor:
             raise InputError(f"k is {k:,}, but must be within 1…{len(target_C):,}, the candidates; change it")
         times = as_times(time, self.log.manifest, len(sources))
         require_present(times, self.now)
-        source_B = self.ids.find_links(sources, sources[:0])[0]
+        source_B = self.ids.find_sources(sources)
         best_Bk, logits_Bk = np.empty((len(sources), k), np.int64), np.empty((len(sources), k), np.float32)
         for here in _some_at_a_time(len(sources), len(target_C)):
             target_BC = np.broadcast_to(target_C, (len(source_B[here]), len(target_C)))
@@ -177,7 +181,7 @@ class Predictor:
         sources, destinations = _same_length(src, dst)
         times = as_times(time, self.log.manifest, len(sources))
         require_order(times, self.now, "event")
-        rows: Features | None = None if features is None else np.asarray(features, np.float32)
+        rows = None if features is None else _as_rows(features)
         self._past.check_features(rows, len(sources))
         self._past.add(*self.ids.admit_links(sources, destinations), times, rows)
         if not self._holds_back:
@@ -206,12 +210,14 @@ class Predictor:
         save_state(Path(path), self.trained, self._parts)
 
     def _known(self, candidates: GivenIds) -> Dense:
+        """In their order, each once."""
         ids = _as_ids(candidates)
         dense_C = self.ids.find(ids, "dst")
         if (dense_C == UNKNOWN).any():
             unknown = [ids[row] for row in np.flatnonzero(dense_C == UNKNOWN)]
             raise InputError(f"{len(unknown):,} candidates are unknown ({some_of(unknown)}); leave them away")
-        return dense_C
+        _, first = np.unique(dense_C, return_index=True)
+        return dense_C[np.sort(first)]
 
 
 def _require_within(name: str, value: int, most: int, why: str) -> None:
@@ -220,7 +226,23 @@ def _require_within(name: str, value: int, most: int, why: str) -> None:
 
 
 def _as_ids(given: GivenIds) -> Ids:
-    return np.atleast_1d(np.asarray(given))
+    try:
+        ids = np.atleast_1d(np.asarray(given))
+    except ValueError as error:
+        raise InputError(f"ids are lists of unequal lengths ({error}); give one list of ids") from error
+    if ids.ndim > 1:
+        raise InputError(f"ids have the shape {ids.shape}, but are one list; flatten them")
+    # numpy would make text of a NaN among text
+    is_mixed = ids.dtype.kind == "U" and not isinstance(given, np.ndarray)
+    return np.atleast_1d(np.asarray(given, object)) if is_mixed else ids
+
+
+def _as_rows(given: npt.ArrayLike) -> Features:
+    try:
+        with np.errstate(over="ignore"):  # what is too large is infinite, which is refused
+            return np.asarray(given).astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"features are no numbers: {error}; give a row of numbers for each event") from error
 
 
 def _same_length(src: GivenIds, dst: GivenIds) -> tuple[Ids, Ids]:

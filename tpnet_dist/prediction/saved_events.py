@@ -8,8 +8,11 @@ import numpy as np
 import torch
 
 from tpnet_dist.config_keys import values_of
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.raw_ids import Dense, RawIds, some_of
 from tpnet_dist.events.shards import EventColumns, concatenate
 from tpnet_dist.prediction.build import Parts
+from tpnet_dist.prediction.times import as_times, require_order
 from tpnet_dist.prediction.trained import Trained
 from tpnet_dist.training.step_folder import FORMAT
 from tpnet_dist.whole_file import whole_file
@@ -44,16 +47,30 @@ def save_state(path: Path, trained: Trained, parts: Parts) -> None:
 
 def load_later(saved: Mapping[str, Any], parts: Parts) -> None:
     """Add what was observed, in the same batches: rows come out the same to the last bit."""
-    past = parts.past
-    parts.ids.admit_all([(side, raw) for side, raw in saved["newcomers"]])
+    past, ids = parts.past, parts.ids
+    ids.admit_all([(side, raw) for side, raw in saved["newcomers"]])
+    src, dst, given = (saved[name].numpy() for name in ("src", "dst", "time"))
+    times = as_times(given, past.log.manifest, len(given))
+    features = None if saved["features"] is None else saved["features"].numpy()
+    require_order(times, past.now, "observed event")
+    if len(times):
+        past.check_features(features, len(times))
+        _require_nodes(ids, np.concatenate([src, dst]))
     start = 0
     for size in saved["sizes"]:
         here = slice(start, start + size)
-        src, dst, time = (saved[name][here].numpy() for name in ("src", "dst", "time"))
-        features = None if saved["features"] is None else saved["features"][here].numpy()
-        past.add(src, dst, time, features)
+        past.add(src[here], dst[here], times[here], None if features is None else features[here])
         past.record()
         start += size
+
+
+def _require_nodes(ids: RawIds, dense: Dense) -> None:
+    wrong = dense[~ids.is_node(dense)]
+    if dense.dtype.kind != "i" or len(wrong):
+        raise InputError(
+            f"observed events name nodes that do not exist ({some_of(wrong.tolist())}); "
+            "give a checkpoint as it was written"
+        )
 
 
 def _tensors(parts: list[EventColumns]) -> dict[str, torch.Tensor]:

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from tpnet_dist.config import Config
 from tpnet_dist.config_file import CONFIG_NAME
-from tpnet_dist.config_keys import CONFIG_KEYS, config_from
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.model.published_names import PublishedSizes, published_sizes
-from tpnet_dist.training.checkpoint import BEST_NAME
+from tpnet_dist.prediction.checkpoint_rules import config_of, number_of, saved_of
+from tpnet_dist.training.checkpoint import BEST_NAME, progress_of
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, Unusable, read_facts, read_tensors
 from tpnet_dist.training.weights_file import read_state
@@ -96,7 +96,7 @@ def _of_file(path: Path, state: Mapping[str, Any]) -> Trained:
             f"{path}: it has format {state['format']}, and this version reads {FORMAT}; "
             "use the version it was made with"
         )
-    saved = state.get("predictor")
+    saved = saved_of(path, state.get("predictor"))
     return Trained(
         path,
         *_facts(path, state),
@@ -109,15 +109,13 @@ def _of_file(path: Path, state: Mapping[str, Any]) -> Trained:
 def _of_step(path: Path) -> Trained:
     try:
         facts = read_facts(path)
+        progress, tensors = progress_of(facts), read_tensors(path)
     except Unusable as error:
         raise InputError(f"{path}: cannot be used: {error}; choose another checkpoint") from error
-    progress = facts["progress"]
     # after an epoch's end the next one is up, but the weights are still of the one before
-    epoch = max(0, int(progress["epoch"]) - (progress["steps_of_epoch"] == 0))
+    epoch = max(0, progress.epoch - (progress.steps_of_epoch == 0))
     weights = {
-        name.removeprefix("model/"): tensor
-        for name, tensor in read_tensors(path).items()
-        if name.startswith("model/")
+        name.removeprefix("model/"): tensor for name, tensor in tensors.items() if name.startswith("model/")
     }
     return Trained(path, *_facts(path, {**facts, "epoch": epoch}), state={"model": weights})
 
@@ -127,14 +125,7 @@ def _facts(path: Path, state: Mapping[str, Any]) -> tuple[Config, int, int, str]
         said, seed, epoch, log_id = (state[name] for name in ("config", "seed", "epoch", "log_id"))
     except KeyError as error:
         raise InputError(f"{path}: says nothing of its {error}; give a checkpoint of a run") from error
-    if unknown := sorted(set(said) - set(CONFIG_KEYS)):
-        raise InputError(
-            f"{path}: has a setting {unknown[0]} that this version does not know; use the version it was "
-            "made with"
-        )
-    # JSON has lists only
-    layer = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
-    return config_from([layer]), int(seed), int(epoch), str(log_id)
+    return config_of(path, said), number_of(path, "seed", seed), number_of(path, "epoch", epoch), str(log_id)
 
 
 def _of_published(path: Path, state: Mapping[str, Any], config: Config) -> Trained:
@@ -144,6 +135,11 @@ def _of_published(path: Path, state: Mapping[str, Any], config: Config) -> Train
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     projection = state.get(PROJECTION_NAME)
+    if projection is not None and projection.ndim != 2:
+        raise InputError(
+            f"{path}: its random features have the shape {tuple(projection.shape)}, but are a row for each "
+            "node; give a checkpoint of TPNet"
+        )
     width = config.memory.width if projection is None else projection.shape[1]
     return Trained(
         path, _with_sizes(config, sizes, width), 0, 0, log_id=None, state=state, projection=projection

@@ -22,6 +22,7 @@ from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.step_folder import (
     ASIDE_PREFIX,
     FORMAT,
+    MANIFEST_NAME,
     Unusable,
     read_facts,
     read_tensors,
@@ -93,7 +94,7 @@ class CheckpointFolder:
         load_weights(model, weights, step.path)
         engine.weights_changed(weights)
         engine.load_optimizer_state(optimizer)
-        return Progress(**step.facts["progress"])
+        return progress_of(step.facts)
 
     def load_best(self, model: TPNet) -> int:
         """Returns the epoch they are from."""
@@ -108,8 +109,8 @@ class CheckpointFolder:
         for path in reversed(steps):
             try:
                 facts = read_facts(path)
-                self._require_best(Progress(**facts["progress"]))
-                self._require_same_log(path, facts["log_id"])
+                self._require_best(progress_of(facts))
+                self._require_same_log(path, facts.get("log_id", "(none)"))
                 return _Step(path, facts, read_tensors(path))
             except Unusable as error:
                 self.display.say(f"warning: {path}: this checkpoint is left out: {error}")
@@ -155,6 +156,19 @@ class CheckpointFolder:
     def _steps(self) -> list[Path]:
         """In the order of their making."""
         return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
+
+
+def progress_of(facts: Mapping[str, Any]) -> Progress:
+    """How far the run had come that a checkpoint is of; raises Unusable."""
+    try:
+        progress = Progress(**facts["progress"])
+    except (KeyError, TypeError) as error:
+        raise Unusable(f"{MANIFEST_NAME} does not say how far the run had come") from error
+    for name, wanted in asdict(Progress()).items():
+        value = getattr(progress, name)
+        if type(value) not in (type(wanted), int):
+            raise Unusable(f"{MANIFEST_NAME} says that {name} is {value!r}")
+    return progress
 
 
 def _flat(state: OptimizerState) -> dict[str, Tensor]:

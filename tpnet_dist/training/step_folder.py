@@ -19,13 +19,14 @@ import torch
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
-from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.world import World
+from tpnet_dist.training.step_metadata import METADATA_NAME, Refused, StepReader
 from tpnet_dist.whole_file import sync_folder, whole_file
 
 FORMAT = 1
@@ -78,16 +79,30 @@ def read_facts(path: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Of a whole checkpoint, in this process alone."""
-    stored = FileSystemReader(path).read_metadata().state_dict_metadata
+    """Of a whole checkpoint, in this process alone; raises Unusable. Nothing in it is run."""
+    try:
+        return _tensors_of(StepReader(path))
+    except Refused as error:
+        raise Unusable(
+            f"{METADATA_NAME} {error}, where tensors alone may be described, so nothing of it was taken"
+        ) from error
+    except FileNotFoundError as error:
+        raise Unusable(f"{METADATA_NAME} is missing") from error
+    except (OSError, MemoryError):
+        raise
+    except (Exception, CheckpointException) as error:  # what a damaged pickle leads to, nobody can tell
+        raise Unusable("its tensors are not readable") from error
+
+
+def _tensors_of(reader: StepReader) -> dict[str, Tensor]:
     tensors = {
         name: torch.empty(entry.size, dtype=entry.properties.dtype)
-        for name, entry in stored.items()
+        for name, entry in reader.metadata.state_dict_metadata.items()
         if isinstance(entry, TensorStorageMetadata)
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it reads in one process, as it was told to
-        load(tensors, storage_reader=FileSystemReader(path), no_dist=True)
+        load(tensors, storage_reader=reader, no_dist=True)
     return tensors
 
 

@@ -47,22 +47,35 @@ def test_in_one_space_a_newcomer_is_one_node_on_both_sides() -> None:
     assert (raw.tolist(), raw.dtype) == ([60, 30, 50], np.int64)
 
 
-def test_whoever_is_unknown_gets_a_free_id_for_once() -> None:
+def test_whoever_is_unknown_is_a_stranger_by_role_and_stays_one() -> None:
     ids = of_integers()
+    assert list(ids.strangers) == [7, 8]
     src, dst = ids.find_links(np.array([50, 10, 60]), np.array([60, 20, 50]))
-    assert (src.tolist(), dst.tolist()) == ([4, 1, 5], [5, 2, 4])
+    assert (src.tolist(), dst.tolist()) == ([7, 1, 7], [8, 2, 8])
+    assert ids.find_sources(np.array([50, 10])).tolist() == [7, 1]
     assert ids.find(np.array([50]), "src").tolist() == [UNKNOWN]
     assert not ids.newcomers
 
 
-def test_beyond_the_capacity_nobody_is_admitted() -> None:
+@pytest.mark.parametrize("dst", [np.array([50, 60]), np.array(["50", "60"]), np.array([50.0, 60.0])])
+def test_a_stranger_that_meets_itself_is_one_node(dst: np.ndarray) -> None:
+    src, found = of_integers().find_links(np.array([50, 50]), dst)
+    assert (src.tolist(), found.tolist()) == ([7, 7], [7, 8])
+    src, found = RawIds(TWO_SPACES, first_new=3, capacity=0).find_links(np.array([50, 50]), dst)
+    assert (src.tolist(), found.tolist()) == ([3, 3], [4, 4])
+
+
+def test_beyond_the_capacity_nobody_is_admitted_though_all_are_found() -> None:
     ids = of_integers(capacity=1)
     with pytest.raises(InputError, match="2 nodes are not in the log, but there is room for 1"):
         ids.admit_links(np.array([50]), np.array([60]))
     assert not ids.newcomers
     ids.admit_links(np.array([50]), np.array([50]))
     with pytest.raises(InputError, match="load with a larger capacity"):
-        ids.find_links(np.array([60]), np.array([10]))
+        ids.admit_links(np.array([60]), np.array([10]))
+    many = np.arange(100, 2100)
+    src, dst = ids.find_links(many, np.full(2000, 50))
+    assert (set(src.tolist()), set(dst.tolist())) == ({5}, {4})
 
 
 def test_ids_of_nineteen_digits_are_ids_as_long_as_they_fit_64_bits() -> None:
@@ -77,3 +90,24 @@ def test_whole_numbers_that_became_fractions_are_ids_and_others_are_refused() ->
     for wrong in (10.5, np.nan):
         with pytest.raises(InputError, match="give whole numbers or text"):
             of_integers().find(np.array([10.0, wrong]), "src")
+
+
+@pytest.mark.parametrize("wrong", [None, np.nan, True, b"7", 1.5, ("a",)])
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_is_no_name_is_refused_and_nobody_is_admitted(wrong: object, side: int) -> None:
+    wrongly = np.empty(2, object)
+    wrongly[:] = ["new", wrong]
+    ends = [np.array(["7", "b"], object), np.array(["7", "b"], object)]
+    ends[side] = wrongly
+    for ids in (RawIds(TWO_SPACES, first_new=3, capacity=5), of_integers()):
+        with pytest.raises(InputError, match="is neither text nor a whole number; mend it"):
+            ids.admit_links(*ends)
+        assert not ids.newcomers
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_among_text_an_empty_id_is_refused(blank: str) -> None:
+    ids = RawIds(TWO_SPACES, first_new=3, capacity=5)
+    with pytest.raises(InputError, match="an id is empty, but nodes have names; mend it"):
+        ids.admit_links(np.array(["b", "new"]), np.array(["7", blank]))
+    assert not ids.newcomers

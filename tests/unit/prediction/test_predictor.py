@@ -6,14 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.command_line import ROOT
+from tests.event_logs import write_log
 from tests.predictors import FEATURES, ITEMS, shop_log, untrained_run
 from tests.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
+from tpnet_dist.memory.memory import Memory
 
 TOLERANCE = 2e-6
 """Links scored in other company: float32 sums may be added in another order."""
@@ -43,6 +46,12 @@ def items() -> list[str]:
 
 def feature_rows(count: int) -> np.ndarray:
     return np.random.default_rng(count).standard_normal((count, FEATURES))
+
+
+def with_one(wrong: float) -> np.ndarray:
+    rows = feature_rows(2)
+    rows[1, 2] = wrong
+    return rows
 
 
 def observe_some(predictor: Predictor) -> None:
@@ -130,6 +139,72 @@ def test_an_admitted_node_has_a_history_and_an_unknown_one_none(predictor: Predi
     assert predictor.score(["who"], ["5"], time + 1) != predictor.score(["else"], ["5"], time + 1)
 
 
+def test_unknown_ids_are_scored_without_limit_and_independently_of_one_another(run: Path) -> None:
+    predictor = Predictor.load(run, capacity=1)
+    time = predictor.now + 10
+    [alone], [other] = predictor.score(["who"], ["5"], time), predictor.score(["0"], ["what"], time)
+    [both] = predictor.score(["who"], ["what"], time)
+    predictor.observe(["first"], ["5"], [predictor.now], feature_rows(1))  # all the room there is
+    later = Predictor.load(run, capacity=7)
+    later.observe(["first"], ["5"], [later.now], feature_rows(1))
+    strangers = [f"s{n}" for n in range(1500)]
+    for some in (predictor, later):
+        assert some.score(["0"], ["3"], time).shape == (1,)
+        sources = some.score(strangers, ["5"] * 1500, time)
+        targets = some.score(["0"] * 1500, strangers, time)
+        pairs = some.score(strangers, strangers[::-1], time)
+        for scores in (sources, targets, pairs):
+            np.testing.assert_allclose(scores, scores[0], rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(targets[0], other, rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(pairs[0], both, rtol=0, atol=TOLERANCE)
+        best = some.top_k(["who", "0", *strangers[:20]], time, 3)
+        assert (best.destinations[2:] == best.destinations[0]).all()
+    assert abs(alone - sources[0]) > TOLERANCE  # the item has met somebody since
+    np.testing.assert_allclose(
+        predictor.score(["who"], ["5"], time), later.score(["who"], ["5"], time), rtol=0, atol=TOLERANCE
+    )
+    assert predictor.ids.newcomers == [("src", "first")]
+
+
+def test_a_newcomer_starts_from_the_random_features_it_would_have_in_the_log(tmp_path: Path) -> None:
+    """Those of seed, epoch and dense id: so events of it score alike, whether told or in the log."""
+    nodes, size, draw = 10, 20, np.random.default_rng(3)
+    src, dst, time = *draw.integers(0, nodes, (2, 120)), np.arange(120)
+    src[100:], dst[110:] = nodes, nodes + 1
+    for name, stop in (("log", 120), ("short", 100)):
+        write_log(tmp_path / name, src[:stop], dst[:stop], time[:stop], num_nodes=nodes + 2 * (stop > 100))
+    settings = small_config(tmp_path / "log", model={"profile": "paper"}, evaluation={"batch_size": size})
+    run = untrained_run(settings, tmp_path / "run")
+    wanted, told = Predictor.load(run), Predictor.load(run, data=tmp_path / "short")
+    assert told.trained.epoch > 0
+    told.observe(src[100:], dst[100:], time[100:])
+    assert told.ids.newcomers == [("src", nodes), ("src", nodes + 1)]
+    ends = np.arange(nodes + 2)
+    for asked in (nodes, nodes + 1, 0):
+        found = told.score(np.full(len(ends), asked), ends, 130)
+        np.testing.assert_allclose(
+            found, wanted.score(np.full(len(ends), asked), ends, 130), rtol=0, atol=TOLERANCE
+        )
+
+
+@pytest.mark.parametrize("profile", ["paper", "published"])
+def test_a_newcomers_row_is_drawn_by_seed_epoch_and_its_dense_id(
+    config: Config, tmp_path: Path, profile: str
+) -> None:
+    changed = small_config(Path(config.data.folder), model={"profile": profile})
+    predictor = Predictor.load(untrained_run(changed, tmp_path / "run"))
+    observe_some(predictor)
+    first = len(EventLog(config.data.folder).raw_ids()) + (profile == "published")  # a padding node is there
+    assert predictor.ids.find(np.array(["newcomer"]), "src").tolist() == [first]
+    assert predictor.ids.find(np.array(["new item"]), "dst").tolist() == [first + 1]
+    memory = predictor._past.memory
+    assert memory is not None
+    alike = Memory(first + 2, memory.walk, memory.width, seed=predictor.trained.seed)
+    alike.reset(predictor.trained.epoch)
+    found, wanted = memory.table.rows_NLD[first : first + 2], alike.table.rows_NLD[first:]
+    assert torch.equal(found[:, 0], wanted[:, 0]) and not torch.equal(found[:, 1], wanted[:, 1])
+
+
 # ---- ranking -----------------------------------------------------------------------------------------------
 
 
@@ -157,8 +232,18 @@ def test_pieces_change_no_ranking(predictor: Predictor, monkeypatch: pytest.Monk
 
 
 def test_candidates_are_the_only_destinations(predictor: Predictor) -> None:
-    best = predictor.top_k("0", predictor.now, 2, candidates=["5", "x2", "5"])
-    assert set(best.destinations[0]) <= {"5", "x2"}
+    best = predictor.top_k("0", predictor.now, 2, candidates=["5", "x2"])
+    assert set(best.destinations[0]) == {"5", "x2"}
+
+
+def test_a_candidate_that_is_given_twice_is_one(predictor: Predictor) -> None:
+    once = predictor.top_k("0", predictor.now, 3, ["5", "x2", "3"])
+    twice = predictor.top_k("0", predictor.now, 3, ["5", 5, "x2", "5", "3", "x2"])
+    assert sorted(twice.destinations[0]) == ["3", "5", "x2"]
+    assert twice.destinations.tolist() == once.destinations.tolist()
+    assert twice.scores.tolist() == once.scores.tolist()
+    with pytest.raises(InputError, match="k is 3, but must be within 1…2, the candidates"):
+        predictor.top_k("0", predictor.now, 3, ["5", "5", "x2"])
 
 
 # ---- saving ------------------------------------------------------------------------------------------------
@@ -203,6 +288,16 @@ def test_bad_questions_get_one_sentence(predictor: Predictor) -> None:
             [0, 1], [3, 4], [now + 2, now + 1], rows
         ),
         "features are absent where": lambda: predictor.observe([0], [3], [now]),
+        "id None is neither text nor": lambda: predictor.observe([None, "0"], ["3", "4"], [now, now], rows),
+        "id nan is neither text nor": lambda: predictor.observe(["new", np.nan], ["3", "4"], now, rows),
+        "an id is empty": lambda: predictor.observe(["new", ""], ["3", "4"], now, rows),
+        "event 1: feature 2 is nan, but": lambda: predictor.observe(
+            [0, "new"], [3, 4], now, with_one(np.nan)
+        ),
+        "event 1: feature 2 is inf, but": lambda: predictor.observe([0, "new"], [3, 4], now, with_one(1e300)),
+        "features are no numbers": lambda: predictor.observe([0], [3], now, [["a", "b", "c"]]),
+        "ids have the shape": lambda: predictor.score([["0", "1"]], [["3", "4"]], now),
+        "ids are lists of unequal lengths": lambda: predictor.score([["0"], ["1", "3"]], ["3", "4"], now),
         "room for 1,000": lambda: predictor.observe(
             np.arange(2000) + 50, np.zeros(2000, int), np.full(2000, now), feature_rows(2000)
         ),

@@ -1,6 +1,6 @@
 """What was trained is opened wherever it lies, and nothing of it is ever run."""
 
-import os
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tests.event_logs import random_log, write_log
-from tests.predictors import untrained_run
+from tests.forged_steps import Evil, forge
+from tests.predictors import step_of, untrained_run
 from tests.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist.config import Config
@@ -75,6 +76,66 @@ def test_other_formats_and_settings_are_refused(run: Path, config: Config, tmp_p
         Predictor.load(tmp_path / "bare.pt")
 
 
+SAID = {
+    "config is 7, but holds settings": {"config": 7},
+    r"memory.hops is 'x', but must be a whole number": {"config": {"memory.hops": "x"}},
+    "memory.decay is None, but must be a number": {"config": {"memory.decay": None}},
+    "training.seeds is 3, but must be a list": {"config": {"training.seeds": 3}},
+    "epoch is 'a', but is a whole number": {"epoch": "a"},
+    "seed is -1, but is a whole number": {"seed": -1},
+    "epoch is None, but is a whole number": {"epoch": None},
+    r"predictor is \[\], but holds what was seen": {"predictor": []},
+    "predictor says nothing of its until": {"predictor": {}},
+}
+
+
+@pytest.mark.parametrize("sentence", SAID)
+def test_a_checkpoint_that_says_something_else_than_we_write_is_refused(
+    run: Path, tmp_path: Path, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=rf"other\.pt: .*{sentence}.*; ") as error:
+        Predictor.load(changed_best(run, tmp_path / "other.pt", **SAID[sentence]))
+    assert "\n" not in str(error.value)
+
+
+SEEN: dict[str, dict[str, Any]] = {
+    "until of its predictor is 'all'": {"until": "all"},
+    "its sizes is 'a', but": {"sizes": ["a"]},
+    r"src of its predictor is a tensor of shape \(1,\)": {"src": torch.zeros(1, dtype=torch.int64)},
+    r"newcomers of its predictor is \['up', 5\]": {"newcomers": [["up", 5]]},
+    r"name nodes that do not exist \(99\)": {"src": torch.tensor([99, 0])},
+    r"observed event 0: time 1 is before": {"time": torch.tensor([1, 2])},
+    "features are .* where this log asks for none": {"features": torch.zeros(2, 3)},
+    r"projection of its predictor is a tensor of shape \(3,\)": {"projection": torch.zeros(3)},
+    "its random features have 3 columns where memory.width is": {"projection": torch.zeros(99, 3)},
+}
+
+
+@pytest.mark.parametrize("sentence", SEEN)
+def test_a_saved_predictor_that_was_changed_is_refused(
+    run: Path, config: Config, tmp_path: Path, sentence: str
+) -> None:
+    predictor = Predictor.load(run)
+    predictor.observe([1, 2], [3, 4], predictor.now + 1)
+    predictor.save(tmp_path / "now.pt")
+    state = torch.load(tmp_path / "now.pt", weights_only=True)
+    torch.save({**state, "predictor": {**state["predictor"], **SEEN[sentence]}}, tmp_path / "now.pt")
+    with pytest.raises(InputError, match=rf"now\.pt: .*{sentence}"):
+        Predictor.load(tmp_path / "now.pt")
+
+
+@pytest.mark.parametrize("said", [{}, {"progress": {"epoch": "a"}}, {"progress": {"soul": 1}}])
+def test_a_folder_that_does_not_say_how_far_it_had_come_is_refused(
+    config: Config, tmp_path: Path, said: dict[str, object]
+) -> None:
+    step = step_of(config, tmp_path / "step-00000007")
+    manifest = json.loads((step / "manifest.json").read_text())
+    del manifest["progress"]
+    (step / "manifest.json").write_text(json.dumps({**manifest, **said}))
+    with pytest.raises(InputError, match=r"manifest.json (does not say|says that).*; choose another"):
+        Predictor.load(step)
+
+
 # ---- checkpoints of the released code ----------------------------------------------------------------------
 
 
@@ -122,16 +183,6 @@ def test_a_released_checkpoint_needs_its_data(config: Config, tmp_path: Path) ->
         Predictor.load(tmp_path / "theirs.pkl")
 
 
-class Evil:
-    """Leaves a mark when it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.mark),)
-
-
 @pytest.mark.parametrize("as_plain_pickle", [True, False])
 @pytest.mark.parametrize("place", ["alone", "among weights", "in ours"])
 def test_a_pickle_that_would_run_code_is_refused_and_not_run(
@@ -149,6 +200,17 @@ def test_a_pickle_that_would_run_code_is_refused_and_not_run(
         torch.save(evil, path)
     with pytest.raises(InputError, match=r"holds more than tensors|not a readable checkpoint"):
         Predictor.load(path, data=config.data.folder)
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_folder_that_would_run_code_is_refused_and_not_run(config: Config, tmp_path: Path) -> None:
+    step = step_of(config, tmp_path / "step-00000007")
+    assert np.isfinite(scores_of(Predictor.load(step))).all()
+    forge(step, Evil(tmp_path / "mark"))
+    with pytest.raises(
+        InputError, match=r"metadata asks for posix.mkdir, where .*; choose another checkpoint"
+    ):
+        Predictor.load(step)
     assert not (tmp_path / "mark").exists()
 
 

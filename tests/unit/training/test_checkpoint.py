@@ -1,10 +1,14 @@
 """Checkpoints: what is saved is what is loaded, the newest stay, and others' are refused in one sentence."""
 
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
+from tests.forged_steps import Evil, forge, metadata_of
 from tests.rank_pool import world_of_one
 from tpnet_dist.config import TrainingConfig
 from tpnet_dist.errors import InputError
@@ -154,6 +158,69 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_is_taken(
         folder.save(engine_of(model), progress)
         assert folder.load_newest(other, engine_of(other)) == progress
     assert len(heard.lines) == 1
+
+
+def unknown_class(mark: Path, step: Path) -> Any:
+    return Evil(mark)
+
+
+def hidden_in_a_description(mark: Path, step: Path) -> Any:
+    metadata = metadata_of(step)
+    metadata.planner_data = {"a": Evil(mark)}
+    return metadata
+
+
+def pickled_entry_by_the_name_of_a_tensor(mark: Path, step: Path) -> Any:
+    """Torch flattens 5 to "5", and unpickles what is no tensor without asking."""
+    evil, metadata = pickle.dumps(Evil(mark)), metadata_of(step)
+    (step / "evil").write_bytes(evil)
+    index, place = next(iter(metadata.storage_data.items()))
+    metadata.state_dict_metadata |= {5: metadata.state_dict_metadata[index.fqn], "5": BytesStorageMetadata()}
+    metadata.storage_data[type(index)("5")] = type(place)("evil", 0, len(evil))
+    return metadata
+
+
+FORGERIES = {
+    "another class": (unknown_class, r".metadata asks for posix.mkdir, where tensors alone may be described"),
+    "within": (hidden_in_a_description, r".metadata asks for posix.mkdir, where tensors alone"),
+    "a pickled entry": (
+        pickled_entry_by_the_name_of_a_tensor,
+        r".metadata asks for torch.distributed.checkpoint.metadata.BytesStorageMetadata, where",
+    ),
+    "no description": (lambda mark, step: [1], r".metadata holds a list, where tensors alone"),
+    "an empty one": (lambda mark, step: {}, r".metadata holds a dict, where tensors alone"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_checkpoint_with_true_checksums_is_left_out_and_nothing_of_it_is_run(
+    saved: tuple[Path, TPNet, Progress], forgery: str
+) -> None:
+    path, model, _ = saved
+    make, reason = FORGERIES[forgery]
+    mark, step, heard = path / "mark", path / "step-00000008", Heard()
+    forge(step, make(mark, step))
+    with world_of_one() as world:
+        progress = folder_at(path, world, display=heard).load_newest(model, engine_of(model))
+    assert not mark.exists()
+    assert progress is not None and progress.step == 6
+    [line] = heard.lines
+    assert f"{step}: this checkpoint is left out: {reason}" in line and "\n" not in line
+
+
+def test_a_checkpoint_whose_tensors_are_not_where_it_says_is_left_out(
+    saved: tuple[Path, TPNet, Progress],
+) -> None:
+    path, model, _ = saved
+    step, heard = path / "step-00000008", Heard()
+    metadata = metadata_of(step)
+    for place in metadata.storage_data.values():
+        place.offset += 10**9
+    forge(step, metadata)
+    with world_of_one() as world:
+        progress = folder_at(path, world, display=heard).load_newest(model, engine_of(model))
+    assert progress is not None and progress.step == 6
+    assert [line.rsplit(": ", 1)[1] for line in heard.lines] == ["its tensors are not readable"]
 
 
 def test_without_any_whole_checkpoint_training_starts_from_the_beginning(

@@ -1,0 +1,32 @@
+"""Checkpoint folders that somebody changed, checksums and all; pickles that leave a mark when they run."""
+
+import hashlib
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+
+class Evil:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+def metadata_of(step: Path) -> Any:
+    """As torch itself reads it: of a checkpoint that was just written."""
+    return pickle.loads((step / ".metadata").read_bytes())
+
+
+def forge(step: Path, metadata: object) -> None:
+    """Put it in the place of the true one, and have the manifest vouch for it."""
+    content = pickle.dumps(metadata)
+    (step / ".metadata").write_bytes(content)
+    manifest = json.loads((step / "manifest.json").read_text())
+    manifest["files"][".metadata"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (step / "manifest.json").write_text(json.dumps(manifest))

@@ -1,0 +1,92 @@
+"""The `.metadata` of a checkpoint folder, which torch keeps as a pickle, read without running anything.
+
+A pickle may name any function of any module and have it called. Here only what describes tensors may be
+named; whatever else is refused before it is looked up.
+"""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path, PurePath
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageInfo
+from torch.distributed.checkpoint.metadata import (
+    _MEM_FORMAT_ENCODING,
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    StorageMeta,
+    TensorProperties,
+    TensorStorageMetadata,
+)
+
+METADATA_NAME = ".metadata"
+
+
+class Refused(Exception):
+    """Of a pickle that asks for more than it may; the message says what for."""
+
+
+class StepReader(FileSystemReader):
+    """Torch's own, which reads tensors `weights_only`; but `.metadata` is read once, and with care."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.metadata = read_metadata(path / METADATA_NAME)
+
+    def read_metadata(self, *args: object, **kwargs: object) -> Metadata:
+        return self.metadata
+
+
+def read_metadata(path: Path) -> Metadata:
+    """Of tensors alone: torch would unpickle other entries without asking."""
+    with path.open("rb") as file:
+        metadata = _TensorsAlone(file).load()
+    if not isinstance(metadata, Metadata):
+        raise Refused(f"holds a {type(metadata).__name__}")
+    for name, entry in metadata.state_dict_metadata.items():
+        # names are compared as text later, so that 5 might pass for "5"
+        if type(name) is not str or type(entry) is not TensorStorageMetadata:
+            raise Refused(f"holds a {type(entry).__name__} by the name {name!r}")
+    metadata.storage_meta = metadata.storage_meta or StorageMeta()
+    return metadata
+
+
+class _TensorsAlone(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> object:
+        if (module, name) in _ADMITTED:
+            return _ADMITTED[module, name]
+        if module == "torch" and isinstance(dtype := getattr(torch, name, None), torch.dtype):
+            return dtype
+        raise Refused(f"asks for {module}.{name}")
+
+
+def _layout(name: str) -> torch.layout:
+    if name != str(torch.strided):
+        raise Refused(f"asks for tensors laid out as {name}")
+    return torch.strided
+
+
+_CLASSES = [
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    StorageMeta,
+    TensorProperties,
+    TensorStorageMetadata,
+    _MEM_FORMAT_ENCODING,
+    _StorageInfo,
+    torch.Size,
+]
+# BytesStorageMetadata is left out on purpose: what it stands for, torch unpickles freely
+_ADMITTED: dict[tuple[str, str], Callable[..., Any]] = {
+    **{(one.__module__, one.__name__): one for one in _CLASSES},
+    ("torch.serialization", "_get_layout"): _layout,
+    # where it was written, by any system and any Python
+    **{
+        (module, f"{system}Path"): PurePath
+        for module in ("pathlib", "pathlib._local")
+        for system in ("Posix", "Windows", "PurePosix", "PureWindows")
+    },
+}

@@ -1,6 +1,8 @@
 """`tpnet_dist.report` of a run really trained, read as text and looked at in a real browser."""
 
 import json
+import re
+import shlex
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from tests.command_line import run_here
 from tests.page_reader import read_page
 from tests.real_browser import RealBrowser, real_browser
 from tests.training_runs import flags_of, small_config, small_log
+from tpnet_dist import evaluate as evaluate_command
 from tpnet_dist import report as report_command
 from tpnet_dist import train as train_command
 
@@ -74,6 +77,23 @@ def test_a_run_at_work_stands_beside_the_finished_one(pages: dict[str, Path]) ->
     shown = read_page(pages["two"]).text
     assert "2 of at most 2 epochs finished" in shown
     assert "Comparison" in shown
+
+
+def test_what_training_did_not_evaluate_is_on_the_page_after_the_command_it_names(tmp_path: Path) -> None:
+    log, run, out = small_log(tmp_path / "log", events=300), tmp_path / "run", tmp_path / "page.html"
+    done = run_here(train_command.main, log, "--run-dir", run, *flags_of(small_config(log)))
+    assert done.returncode == 0, done.stderr
+    assert run_here(report_command.main, run, "--out", out).returncode == 0
+    named = re.search(r"python -m tpnet_dist\.evaluate [^.]* --save", read_page(out).text)
+    assert named
+    done = run_here(evaluate_command.main, *shlex.split(named[0])[3:])
+    assert done.returncode == 0, done.stderr
+    assert run_here(report_command.main, run, "--out", out).returncode == 0
+    shown, kept = read_page(out).text, json.loads((run / "evaluation.json").read_text())
+    assert "Not evaluated" not in shown
+    for kind in ("random", "historical", "inductive"):
+        assert f"{kept['test']['transductive'][kind]['ap']:.4f}" in shown
+        assert f"{kept['baselines']['edgebank_unlimited']['test']['transductive'][kind]['ap']:.4f}" in shown
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,17 @@ def test_tables_of_six_settings_fit_a_phone(browser: RealBrowser, pages: dict[st
         widths = opened.ask(f"{tables}.map(each => [each.scrollWidth, each.clientWidth])")
     assert len(widths) == 2
     assert all(needed <= there for needed, there in widths), widths
+
+
+def test_a_missing_browser_is_told_with_its_remedy_and_fails_where_it_is_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
+    for required, outcome in (("", pytest.skip.Exception), ("1", pytest.fail.Exception)):
+        monkeypatch.setenv("TPNET_REQUIRE_BROWSER", required)
+        remedy = r"no playwright is here; run pip install -e '\.\[browser\]'"
+        with pytest.raises(outcome, match=remedy), real_browser():
+            pass
 
 
 SMALLEST_TYPE = """Math.min(...[...document.querySelectorAll('figure > svg text')].map(each => {

@@ -16,7 +16,7 @@ help: ## Show this list
 
 setup: $(READY) ## Make the environment in .venv, as the other commands do on first use
 
-demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, show the result
+demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, report, recommend
 	$(RUN)/python -m data_prep synth $(DEMO)/social.csv --kind social --events 1.2e4 --as-csv --overwrite
 	head -n 4 $(DEMO)/social.csv
 	$(RUN)/python -m data_prep convert $(DEMO)/social.csv $(DEMO)/social --overwrite
@@ -24,6 +24,13 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, sh
 	rm -rf $(DEMO)/run
 	$(RUN)/torchrun --nproc_per_node=$(RANKS) -m tpnet_dist.train $(DEMO)/social --preset social \
 		--training.epochs 5 --run-dir $(DEMO)/run
+	@echo; echo "A report of the run, as one HTML page:"
+	$(RUN)/python -m tpnet_dist.report $(DEMO)/run --out $(DEMO)/report.html
+	@echo; echo "Whom the users of the log's last three events are likeliest to meet next:"
+	(echo src; tail -n 3 $(DEMO)/social.csv | cut -d, -f1 | sort -u) > $(DEMO)/users.csv
+	$(RUN)/python -m tpnet_dist.predict $(DEMO)/run --top-k 5 --sources $(DEMO)/users.csv --out $(DEMO)/best.csv
+	head -n 6 $(DEMO)/best.csv
+	@echo; echo "In $(DEMO): the log as social.csv and social/, the run as run/, its report.html, best.csv"
 
 # a test that is stuck inside a library hears no signal of pytest-timeout: its process says where it is, and ends
 STUCK := -o faulthandler_timeout=330 -o faulthandler_exit_on_timeout=true --max-worker-restart 2

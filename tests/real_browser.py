@@ -1,16 +1,18 @@
-"""A real browser without a window, for tests of pages; they are skipped where there is none.
+"""A real browser without a window, for tests of pages; they are skipped where there is none, or fail if
+`$TPNET_REQUIRE_BROWSER` is 1.
 
 Needs playwright (`pip install -e '.[browser]'`) and a Chromium: that of `playwright install chromium`, one on
 the PATH (`apt-get install chromium`), or that of `$TPNET_BROWSER`.
 """
 
+import importlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -56,14 +58,24 @@ class RealBrowser:
 
 @contextmanager
 def real_browser() -> Iterator[RealBrowser]:
-    api = pytest.importorskip("playwright.sync_api", reason="no playwright; install .[browser]")
+    try:
+        api: Any = importlib.import_module("playwright.sync_api")
+    except ModuleNotFoundError:
+        _without("playwright", "run pip install -e '.[browser]' and playwright install chromium")
     with api.sync_playwright() as playwright:
         own = playwright.chromium.executable_path
         found = os.environ.get("TPNET_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
         if not found and not Path(own).exists():
-            pytest.skip("no Chromium; run playwright install chromium, or put one on the PATH")
+            _without("Chromium", "run playwright install chromium, or name one in TPNET_BROWSER")
         browser = playwright.chromium.launch(executable_path=found or own)
         try:
             yield RealBrowser(browser)
         finally:
             browser.close()
+
+
+def _without(what: str, remedy: str) -> NoReturn:
+    reason = f"pages were not looked at: no {what} is here; {remedy}"
+    if os.environ.get("TPNET_REQUIRE_BROWSER") == "1":
+        pytest.fail(reason)
+    pytest.skip(f"{reason} (TPNET_REQUIRE_BROWSER=1 makes this a failure)")

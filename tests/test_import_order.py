@@ -100,7 +100,14 @@ ALLOWED = {
         "tpnet_dist.training",
     },
     "launch": set(),
-    "data_prep": {"tpnet_dist.events", "tpnet_dist.errors", "tpnet_dist.flags", "tpnet_dist.read_ahead"},
+    "data_prep": {
+        "tpnet_dist.events",
+        "tpnet_dist.errors",
+        "tpnet_dist.flags",
+        "tpnet_dist.read_ahead",
+        "tpnet_dist.config_keys",
+        "tpnet_dist.command_words",
+    },
 }
 
 

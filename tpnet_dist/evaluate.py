@@ -39,6 +39,8 @@ class EvaluateCommand:
     """A yardstick for the same events and negatives."""
     data: Annotated[Path | None, arg(metavar="DIR")] = None
     """The data folder, if it has moved."""
+    save: bool = False
+    """Keep the figures in the run's folder, in evaluation.json, for tpnet_dist.report."""
     json: bool = False
     """Print results as JSON instead of a table."""
     debug: bool = False
@@ -54,7 +56,7 @@ class EvaluateCommand:
 
 WORDS = CommandWords(
     keys=keys_of(EvaluateCommand),
-    switches=frozenset({"json", "debug"}),
+    switches=frozenset({"save", "json", "debug"}),
     bare_key="run",
     bare_name="run",
 )
@@ -93,7 +95,9 @@ def _run(command: EvaluateCommand) -> None:
         # other hosts need not see the folder
         run = world.on_first_rank(lambda: RunFolder.open(command.run))
         config = command.changed(world.on_first_rank(run.config))
-        world.require_agreement(values_of(config))
+        world.require_agreement({**values_of(config), "--save": command.save})
+        if command.save:
+            world.on_first_rank(lambda: run.require_savable(config))
         try:
             results = evaluate(run, config, world)
         except StopAsked as stop:
@@ -106,6 +110,9 @@ def _run(command: EvaluateCommand) -> None:
                 print()
             else:
                 print_results(results, Console())
+            if command.save and stopped is None:
+                path = run.write_evaluation(results, config)
+                print(f"{path}: what python -m tpnet_dist.report shows beside the run's own", file=sys.stderr)
     if stopped is not None:
         sys.exit(128 + stopped.number)
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 METRICS_NAME, RESULTS_NAME, TENSORBOARD_NAME = "metrics.jsonl", "results.json", "tensorboard"
+EVALUATION_NAME = "evaluation.json"
+"""Of a finished run that was evaluated anew."""
 
 
 class RunLog:

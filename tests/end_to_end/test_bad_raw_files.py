@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import ROOT, convert, refusal, run_data_prep
+from data_prep.__main__ import main
+from tests.command_line import ROOT, convert, refusal, run_data_prep, run_here
 
 GOOD = "src,dst,time\n1,2,10\n2,3,11\n3,1,12\n"
 
@@ -344,3 +345,35 @@ def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
     done = run_data_prep("convert", tmp_path / "log.csv", tmp_path / "out", "--sorted")
     assert done.returncode == 2
     assert "Perhaps you meant" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("", "no command is given; write convert, synth, describe or --help after python -m data_prep"),
+        ("convrt a.csv out", "unknown command convrt; did you mean convert?"),
+        ("convert a.csv out --sorted", "unknown flag --sorted; did you mean --sort?"),
+        ("convert a.csv out --shard_event 5", "unknown flag --shard_event; did you mean --shard_events?"),
+        ("convert a.csv out --sort=yes", "--sort=yes: --sort takes no value; leave yes away"),
+        (
+            "convert a.csv out --format xml",
+            "format is 'xml', but must be one of csv, jodie, dyglib, snap, tgb;",
+        ),
+        ("convert", "convert: no input files and output folder given; write it, or see"),
+        ("synth out", "synth: no --events given; write it, or see python -m data_prep synth --help"),
+        ("synth out --events many", "events is 'many', but must be a whole number; change it"),
+        ("describe one two", "two: the data folder is one already; give one"),
+    ],
+)
+def test_bad_words_get_one_sentence(words: str, sentence: str) -> None:
+    assert refusal(*words.split()).startswith(sentence)
+
+
+def test_help_of_each_command_lists_its_flags() -> None:
+    for command, flag in (
+        ("convert", "--time-unit"),
+        ("synth", "--average-degree"),
+        ("describe", "--verify"),
+    ):
+        done = run_here(main, command, "--help")
+        assert (done.returncode, flag in done.stdout) == (0, True)

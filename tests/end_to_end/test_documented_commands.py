@@ -1,6 +1,8 @@
 """Every command the README and docs/ show is run: here, page by page, or by a test that is named."""
 
+import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,17 +10,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from tests.command_line import ROOT
-from tests.documented_commands import SMALL_SETTINGS, Documented, commands_of, pages
+from tests.command_line import ROOT, convert, run_here
+from tests.documented_commands import (
+    SMALL_SETTINGS,
+    Documented,
+    blocks_of,
+    commands_of,
+    mentioned_commands,
+    pages,
+)
 from tests.training_runs import flags_of, small_config, small_log
+from tpnet_dist import train as train_command
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.model.published_names import to_published
+from tpnet_dist.training.run_model import build_model
 
 SECONDS = 240
 ALL = [command for page in pages() for command in commands_of(page)]
 HERE = [one for one in ALL if not one.is_set_up() and not one.elsewhere()]
 PAGES = sorted({one.page for one in HERE})
+PYTHON_BLOCKS = [
+    (str(page.relative_to(ROOT)), number)
+    for page in pages()
+    for number in range(len(blocks_of(page, "python")))
+]
 RUNS = ("mine", "uci", "uci-seed-0", "uci-seed-1", "uci-timestamps", "uci-0", "uci-1")
-IN_MAKE_TEST = "docs/quick-start.md"
+LAST = 1_700_000_000
+"""When the last event of the user's log was, by what docs/prediction.md asks about."""
+QUICK_START = "docs/quick-start.md"
+CHEAP = ("docs/report.md", "docs/synthetic-logs.md")
+"""Pages whose commands take a few seconds; `make test` runs them."""
 
 
 def shell(command: str, folder: Path) -> None:
@@ -50,28 +73,38 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder: raw events, data folders, a finished run, lists of what to score."""
     folder = tmp_path_factory.mktemp("documented")
     draw = np.random.default_rng(3)
-    users, items = draw.integers(0, 30, 600), draw.integers(0, 20, 600)
-    rows = [f"u{u},i{i},{1_700_000_000 + 60 * n}" for n, (u, i) in enumerate(zip(users, items, strict=True))]
+    users, items = ["ann", "bob", *(f"u{n}" for n in range(28))], ["x", "y", *(f"i{n}" for n in range(18))]
+    drawn = zip(draw.permutation(600) % 30, draw.integers(0, 20, 600), strict=True)
+    rows = [f"{users[u]},{items[i]},{LAST + 60 * (n - 599)}" for n, (u, i) in enumerate(drawn)]
     csv(folder / "events.csv", "user,item,when", *rows)
-    csv(folder / "pairs.csv", "src,dst", "u1,i2", "u2,i3")
-    csv(folder / "users.csv", "src", "u1", "u2")
-    csv(folder / "items.csv", "dst", *(f"i{n}" for n in range(20)))
-    csv(folder / "today.csv", "src,dst,time", "u1,i2,1700100000", "new,i3,1700100060")
+    csv(folder / "pairs.csv", "src,dst", "ann,x", "bob,y")
+    csv(folder / "users.csv", "src", "ann", "bob")
+    csv(folder / "items.csv", "dst", *items)
+    csv(folder / "today.csv", "src,dst,time", f"ann,x,{LAST + 60}", f"new,y,{LAST + 120}")
+    csv(folder / "links.csv", "src,dst", "1,2", "2,3")
     (folder / "small.toml").write_text(SMALL_SETTINGS)
-    (folder / "launch").symlink_to(ROOT / "launch")
-    for name in ("uci", "wikipedia"):
+    for name in ("launch", "tests", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
+    for name in ("uci", "wikipedia", "can_parl"):
         small_log(folder / "data" / name, events=600)
-    shell(
-        "python -m data_prep convert events.csv data/mine --src user --dst item --time when --bipartite",
-        folder,
-    )
-    small = " ".join(flags_of(small_config(folder)))
+    names = ("--src", "user", "--dst", "item", "--time", "when")
+    convert(folder / "events.csv", folder / "data" / "mine", *names, "--bipartite")
+    small = small_config(folder / "data" / "uci")
     for data in ("mine", "uci"):
-        shell(f"python -m tpnet_dist.train data/{data} --run-dir runs/{data} {small}", folder)
+        words = [folder / "data" / data, "--run-dir", folder / "runs" / data, *flags_of(small)]
+        assert run_here(train_command.main, *words).returncode == 0
     for name in RUNS[2:]:
         shutil.copytree(folder / "runs" / "uci", folder / "runs" / name)
     (folder / "RUN").symlink_to("runs/mine")
+    released = to_published(build_model(small, EventLog(small.data.folder)), node_width=16, edge_width=16)
+    torch.save(released, folder / "TPNet.pkl")
     return folder
+
+
+@pytest.fixture
+def folder(shop: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(shop, tmp_path / "shop", symlinks=True))
 
 
 def run_page(page: str, folder: Path) -> None:
@@ -82,20 +115,42 @@ def run_page(page: str, folder: Path) -> None:
 
 
 def test_commands_of_the_quick_start_do_what_they_say(tmp_path: Path) -> None:
-    run_page(IN_MAKE_TEST, tmp_path)
+    run_page(QUICK_START, tmp_path)
     assert len((tmp_path / "best.csv").read_text().splitlines()) == 1 + 2 * 5
     assert "</html>" in (tmp_path / "first.html").read_text()
 
 
+@pytest.mark.parametrize("page", CHEAP)
+def test_commands_of_short_pages_run(folder: Path, page: str) -> None:
+    run_page(page, folder)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("page", [page for page in PAGES if page != IN_MAKE_TEST])
-def test_commands_of_the_pages_run(shop: Path, tmp_path: Path, page: str) -> None:
-    shutil.copytree(shop, tmp_path / "page", symlinks=True)
-    run_page(page, tmp_path / "page")
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in (QUICK_START, *CHEAP)])
+def test_commands_of_the_pages_run(folder: Path, page: str) -> None:
+    run_page(page, folder)
+
+
+@pytest.mark.parametrize(("page", "number"), PYTHON_BLOCKS)
+def test_python_of_the_pages_runs_as_it_stands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, page: str, number: int
+) -> None:
+    monkeypatch.chdir(folder)
+    exec(compile(blocks_of(ROOT / page, "python")[number], page, "exec"), {})
 
 
 @pytest.mark.parametrize("one", [one for one in ALL if one.elsewhere()], ids=lambda one: one.command[:60])
 def test_what_the_pages_leave_out_has_a_test_of_its_own(one: Documented) -> None:
-    test, word = one.elsewhere() or ("", "")
-    assert word in (ROOT / test).read_text()
+    test, script = one.elsewhere(), re.search(r"launch/(\S+)", one.command)
+    assert test and script
+    assert f'"{script[1]}"' in inspect.getsource(test)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_no_command_is_shown_where_no_test_looks(page: Path) -> None:
+    commands = [one.command for one in ALL]
+    escaped = [
+        words for words in mentioned_commands(page) if not any(each.startswith(words) for each in commands)
+    ]
+    assert escaped == [], "put them into a bash block"

@@ -1,7 +1,10 @@
 """`tpnet_dist.report` of a run really trained, read as text and looked at in a real browser."""
 
 import json
+import re
+import shlex
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from tests.command_line import run_here
 from tests.page_reader import read_page
 from tests.real_browser import RealBrowser, real_browser
 from tests.training_runs import flags_of, small_config, small_log
+from tpnet_dist import evaluate as evaluate_command
 from tpnet_dist import report as report_command
 from tpnet_dist import train as train_command
 
@@ -76,6 +80,23 @@ def test_a_run_at_work_stands_beside_the_finished_one(pages: dict[str, Path]) ->
     assert "Comparison" in shown
 
 
+def test_what_training_did_not_evaluate_is_on_the_page_after_the_command_it_names(tmp_path: Path) -> None:
+    log, run, out = small_log(tmp_path / "log", events=300), tmp_path / "run", tmp_path / "page.html"
+    done = run_here(train_command.main, log, "--run-dir", run, *flags_of(small_config(log)))
+    assert done.returncode == 0, done.stderr
+    assert run_here(report_command.main, run, "--out", out).returncode == 0
+    named = re.search(r"python -m tpnet_dist\.evaluate [^.]* --save", read_page(out).text)
+    assert named
+    done = run_here(evaluate_command.main, *shlex.split(named[0])[3:])
+    assert done.returncode == 0, done.stderr
+    assert run_here(report_command.main, run, "--out", out).returncode == 0
+    shown, kept = read_page(out).text, json.loads((run / "evaluation.json").read_text())
+    assert "Not evaluated" not in shown
+    for kind in ("random", "historical", "inductive"):
+        assert f"{kept['test']['transductive'][kind]['ap']:.4f}" in shown
+        assert f"{kept['baselines']['edgebank_unlimited']['test']['transductive'][kind]['ap']:.4f}" in shown
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("name", ["one", "two"])
@@ -110,6 +131,17 @@ def test_tables_of_six_settings_fit_a_phone(browser: RealBrowser, pages: dict[st
         widths = opened.ask(f"{tables}.map(each => [each.scrollWidth, each.clientWidth])")
     assert len(widths) == 2
     assert all(needed <= there for needed, there in widths), widths
+
+
+def test_a_missing_browser_is_told_with_its_remedy_and_fails_where_it_is_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
+    for required, outcome in (("", pytest.skip.Exception), ("1", pytest.fail.Exception)):
+        monkeypatch.setenv("TPNET_REQUIRE_BROWSER", required)
+        remedy = r"no playwright is here; run pip install -e '\.\[browser\]'"
+        with pytest.raises(outcome, match=remedy), real_browser():
+            pass
 
 
 SMALLEST_TYPE = """Math.min(...[...document.querySelectorAll('figure > svg text')].map(each => {

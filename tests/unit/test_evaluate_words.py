@@ -21,9 +21,11 @@ REFUSED = {
 
 
 def test_what_is_said_changes_the_runs_settings() -> None:
-    words = "runs/a --negatives random historical --mrr-negatives 1e2 --update False --data there --json"
+    words = (
+        "runs/a --negatives random historical --mrr-negatives 1e2 --update False --data there --save --json"
+    )
     command = parse_evaluate(words.split())
-    assert (command.run, command.json, command.debug) == (Path("runs/a"), True, False)
+    assert (command.run, command.save, command.json, command.debug) == (Path("runs/a"), True, True, False)
     config = command.changed(Config())
     assert config.evaluation.negatives == ("random", "historical")
     assert (config.evaluation.mrr_negatives, config.evaluation.update) == (100, False)

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from tpnet_dist.planning.plan_of import Plan
 from tpnet_dist.planning.rank_bytes import PLACES
+from tpnet_dist.training.forecast import size
 from tpnet_dist.whole_file import whole_file
 
 PARTS = {
@@ -126,14 +127,6 @@ def three_digits(number: int) -> int:
     """Rounded down to that many."""
     unit: int = 10 ** max(0, len(str(number)) - 3)
     return number // unit * unit
-
-
-def size(num_bytes: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if num_bytes < 1000 or unit == "GB":
-            return f"{num_bytes:,.0f} {unit}" if unit == "B" else f"{num_bytes:,.2f} {unit}"
-        num_bytes /= 1000
-    raise AssertionError
 
 
 def duration(seconds: float) -> str:

@@ -12,9 +12,12 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.report_page.curves import Curves, read_curves
 from tpnet_dist.report_page.event_log import EventLogFacts, Recognition, read_event_log, recognise
 from tpnet_dist.report_page.traces import PhaseSeconds, read_phases
-from tpnet_dist.run_log import METRICS_NAME, RESULTS_NAME
+from tpnet_dist.run_log import EVALUATION_NAME, METRICS_NAME, RESULTS_NAME
 
 Results = dict[str, Any]
+
+FIGURES = ("val", "test", "baselines", "seeds")
+"""What an evaluation may add to the results of its run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +25,13 @@ class Run:
     """One run, finished or not."""
 
     name: str
+    folder: Path
+    """As it was given."""
     config: Config
     results: Results | None
-    """None before the run is finished."""
+    """With what was evaluated later; None before the run is finished."""
+    mrr_negatives: int
+    """Among how many destinations events were ranked; 0: they were not."""
     curves: Curves
     log: EventLogFacts
     recognition: Recognition | None
@@ -55,10 +62,14 @@ def read_run(folder: Path) -> Run:
     config, metrics = read_config(folder / CONFIG_NAME), folder / METRICS_NAME
     log = read_event_log(config.data.folder, _log_id(folder))
     written = datetime.fromtimestamp(metrics.stat().st_mtime).astimezone() if metrics.is_file() else None
+    results = _read(folder / RESULTS_NAME, "repeat the run's command")
+    later = _read(folder / EVALUATION_NAME, "evaluate the run again") or {}
     return Run(
         name=folder.resolve().name,
+        folder=folder,
         config=config,
-        results=_results(folder / RESULTS_NAME),
+        results=None if results is None else _with_evaluation(results, later),
+        mrr_negatives=config.evaluation.mrr_negatives or int(later.get("mrr_negatives", 0)),
         curves=read_curves(metrics),
         log=log,
         recognition=recognise(log),
@@ -67,18 +78,37 @@ def read_run(folder: Path) -> Run:
     )
 
 
-def _results(path: Path) -> Results | None:
+def _read(path: Path, remedy: str) -> Results | None:
     if not path.exists():
         return None
     try:
         results = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(
-            f"{path}: not complete JSON ({error}); remove it and repeat the run's command"
-        ) from error
+        raise InputError(f"{path}: not complete JSON ({error}); remove it and {remedy}") from error
     if not isinstance(results, dict):
-        raise InputError(f"{path}: holds no JSON object; remove it and repeat the run's command")
+        raise InputError(f"{path}: holds no JSON object; remove it and {remedy}")
     return results
+
+
+def _with_evaluation(results: Results, later: Results) -> Results:
+    """What the run has stays as it is; speed and memory are those of training."""
+    figures = {name: later[name] for name in FIGURES if name in later}
+    if "seeds" in figures:
+        by_seed = figures["seeds"].items()
+        figures["seeds"] = {
+            seed: {name: each[name] for name in FIGURES if name in each} for seed, each in by_seed
+        }
+    return _filled(results, figures)
+
+
+def _filled(own: Results, later: Results) -> Results:
+    """`own`, and what is not there from `later`, however deep."""
+    both = {
+        name: _filled(own[name], later[name])
+        for name in own.keys() & later.keys()
+        if isinstance(own[name], dict) and isinstance(later[name], dict)
+    }
+    return {**later, **own, **both}
 
 
 def _log_id(folder: Path) -> str | None:

@@ -1,5 +1,6 @@
 """The sections of a run's report: results, training, time and memory, data, settings."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -23,7 +24,7 @@ from tpnet_dist.report_page.markup import (
 from tpnet_dist.report_page.result_charts import result_chart
 from tpnet_dist.report_page.result_tables import every_figure, ranking, six_settings
 from tpnet_dist.report_page.run import Run
-from tpnet_dist.report_page.series import SETTINGS, Series, lookup
+from tpnet_dist.report_page.series import KINDS, SETTINGS, Series, lookup
 from tpnet_dist.report_page.time_charts import epoch_time_chart, phase_chart
 from tpnet_dist.report_page.traces import EXCHANGE_PHASES, MODEL_PHASES
 from tpnet_dist.run_log import flat
@@ -49,14 +50,19 @@ COSTS = {
     "events_per_second/score",
 }
 """Of `results.json`: shown as time and memory, each in its own words."""
+NO_PHASES = tag(
+    "p",
+    "Where the time of a step goes was not traced; training with <code>--profile 40</code> does so.",
+    class_="note",
+)
 
 
 def results_section(run: Run) -> str:
     series, dataset = Series((run,)), run.recognition.dataset.key if run.recognition else None
     charts = charts_of(*(result_chart([series], metric, dataset) for metric in ("ap", "auc")))
-    tables = six_settings(series, dataset) + ranking(series, run.config.evaluation.mrr_negatives)
+    tables = six_settings(series, dataset) + ranking(series, run.mrr_negatives)
     content = charts + tables + every_figure(series)
-    return _section("Results", content + _about_the_figures(run)) if content else ""
+    return _section("Results", content + _about_the_figures(run) + _not_evaluated(run)) if content else ""
 
 
 def _about_the_figures(run: Run) -> str:
@@ -76,6 +82,22 @@ def _about_the_figures(run: Run) -> str:
             "window."
         )
     return tag("p", text(" ".join(said)), class_="note")
+
+
+def _not_evaluated(run: Run) -> str:
+    """What a reader may miss, and how to get it: training evaluates what its settings ask for."""
+    series = Series((run,))
+    missing = [
+        f"{kind} negatives" for kind in KINDS if not series.figure("test", SETTINGS[0], kind, "ap")
+    ] + ["EdgeBank"] * (not (run.results or {}).get("baselines"))
+    if not missing:
+        return ""
+    asked = f"--negatives {' '.join(KINDS)} --baseline edgebank --save"
+    command = f"python -m tpnet_dist.evaluate {shlex.quote(str(run.folder))} {asked}"
+    said = (
+        f"Not evaluated: {', '.join(missing)}. They will be on this page after {tag('code', text(command))}."
+    )
+    return tag("p", said, class_="note")
 
 
 def training_section(run: Run) -> str:
@@ -122,7 +144,7 @@ def costs_section(run: Run) -> str:
     """Speed, phases, exchange, memory: what the run stored of them."""
     facts = [*_speed_facts(run), *_other_facts(run)]
     content = (pairs("Time and memory", facts) if facts else "") + charts_of(phase_chart(run.phases))
-    return _section("Time and memory", content + _phase_table(run)) if content else ""
+    return _section("Time and memory", content + (_phase_table(run) or NO_PHASES)) if content else ""
 
 
 def _speed_facts(run: Run) -> list[tuple[str, str]]:

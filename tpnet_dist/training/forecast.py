@@ -112,15 +112,15 @@ class Forecast:
             ),
             ("training", f"at most {training.epochs} epochs for each of {len(training.all_seeds())} seed(s)"),
             ("ranks", str(self.ranks)),
-            ("rows, per rank", f"{self.memory.rows:,} bytes, width {self.width}"),
+            ("rows, per rank", f"{size(self.memory.rows)}, width {self.width}"),
             (
                 "row cache, per rank",
-                f"at most {self.memory.cache:,} bytes: {self.memory.cache_rows:,} rows of other ranks",
+                f"at most {size(self.memory.cache)}: {self.memory.cache_rows:,} rows of other ranks",
             ),
-            ("clocks, per rank", f"{self.memory.clocks:,} bytes"),
-            ("rows exchanged, per rank and batch", f"at most {self.memory.exchange:,} bytes"),
-            ("neighbours, per rank", f"about {self.neighbor_bytes:,} bytes"),
-            ("weights and optimizer", f"{self.weight_bytes:,} bytes"),
+            ("clocks, per rank", size(self.memory.clocks)),
+            ("rows exchanged, per rank and batch", f"at most {size(self.memory.exchange)}"),
+            ("neighbours, per rank", f"about {size(self.neighbor_bytes)}"),
+            ("weights and optimizer", size(self.weight_bytes)),
         ]
 
     def _remarks(self) -> list[str]:
@@ -128,3 +128,12 @@ class Forecast:
         if not self.split.inductive(self.split.test):
             remarks.append("No test event has a node unseen in training: there will be no inductive figures.")
         return remarks
+
+
+def size(num_bytes: float) -> str:
+    """As people read it, to two places."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if num_bytes < 1000 or unit == "GB":
+            return f"{num_bytes:,.0f} {unit}" if unit == "B" else f"{num_bytes:,.2f} {unit}"
+        num_bytes /= 1000
+    raise AssertionError

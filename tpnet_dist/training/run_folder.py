@@ -1,4 +1,5 @@
-"""A run on disk: `config.toml`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, `results.json`, plots."""
+"""A run on disk: `config.toml`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, `results.json`, plots;
+`evaluation.json`, if it was evaluated anew."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from tpnet_dist.config_keys import changes_no_result, values_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.only_writer import only_writer
 from tpnet_dist.ranks.world import World
-from tpnet_dist.run_log import RESULTS_NAME
+from tpnet_dist.run_log import EVALUATION_NAME, RESULTS_NAME
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.display import Display
 from tpnet_dist.whole_file import whole_file
@@ -92,8 +93,28 @@ class RunFolder:
 
     def write_results(self, results: dict[str, Any]) -> None:
         """Last of all."""
-        with whole_file(self.path / RESULTS_NAME) as file:
-            file.write(f"{json.dumps(results, indent=2)}\n".encode())
+        self._write(RESULTS_NAME, results)
+
+    def require_savable(self, config: Config) -> None:
+        """A report shows figures of an evaluation beside the run's own, so they must be of the same kind."""
+        if self.results() is None:
+            raise InputError(f"{self.path}: is not finished; repeat its command first, or leave --save away")
+        for name in ("protocol", "update"):
+            own, now = (getattr(each.evaluation, name) for each in (self.config(), config))
+            if own != now:
+                raise InputError(
+                    f"--{name} is {now!r} where the run has {own!r}, and --save keeps what can stand beside "
+                    "its figures; leave one of them away"
+                )
+
+    def write_evaluation(self, results: dict[str, Any], config: Config) -> Path:
+        """For reports; one of before is replaced."""
+        return self._write(EVALUATION_NAME, {**results, "mrr_negatives": config.evaluation.mrr_negatives})
+
+    def _write(self, name: str, content: dict[str, Any]) -> Path:
+        with whole_file(self.path / name) as file:
+            file.write(f"{json.dumps(content, indent=2)}\n".encode())
+        return self.path / name
 
     def _go_on_with(self, config: Config) -> None:
         before, now = values_of(self.config()), values_of(config)

@@ -13,6 +13,7 @@ from tests.page_reader import Page, read_page
 from tests.report_runs import config_of, figures, metrics_of, results_of, write_run
 from tests.training_runs import small_log
 from tpnet_dist.config import MemoryConfig
+from tpnet_dist.errors import InputError
 from tpnet_dist.report_page.page import page, read_runs
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -93,6 +94,55 @@ def test_rows_between_ranks_are_told_where_there_were_any(tmp_path: Path) -> Non
     assert "rows between ranks" not in shown
 
 
+def test_what_was_not_evaluated_is_named_with_the_command_that_does_it(tmp_path: Path) -> None:
+    results = results_of(0.9)
+    results["test"] = {"transductive": {"random": {"ap": 0.9, "auc": 0.9}}}
+    run = write_run(tmp_path / "a run", results=results)
+    shown = page_of(run).text
+    assert "Not evaluated: historical negatives, inductive negatives, EdgeBank." in shown
+    asked = "--negatives random historical inductive --baseline edgebank --save"
+    assert f"python -m tpnet_dist.evaluate '{run}' {asked}" in shown
+    whole = results_of(0.9, baselines={"edgebank_unlimited": {"test": figures(0.7)}})
+    assert "Not evaluated" not in page_of(write_run(tmp_path / "whole", results=whole)).text
+    assert "Not evaluated" not in page_of(write_run(tmp_path / "young", metrics=metrics_of())).text
+
+
+def test_figures_of_a_later_evaluation_stand_beside_the_runs_own(tmp_path: Path) -> None:
+    results = results_of(0.9)
+    results["test"] = {"transductive": {"random": {"ap": 0.9, "auc": 0.9}}}
+    run = write_run(tmp_path / "run", results=results)
+    later = results_of(0.8, baselines={"edgebank_unlimited": {"test": figures(0.6543)}}, mrr_negatives=50)
+    later["test"]["transductive"]["random"] |= {"mrr": 0.4321}
+    later["events_per_second"] = {"score": 999.0}
+    (run / "evaluation.json").write_text(json.dumps(later))
+    shown = page_of(run).text
+    # random as trained, historical and the yardstick as evaluated
+    for words in (
+        "Transductive events random 0.9000",
+        "historical 0.7000",
+        "0.6543",
+        "0.4321",
+        "among 50 random destinations",
+    ):
+        assert words in shown
+    assert "scoring, all ranks 367 events/s" in shown
+    (run / "evaluation.json").write_text("{")
+    with pytest.raises(
+        InputError, match=r"evaluation\.json: not complete JSON .* and evaluate the run again"
+    ):
+        page_of(run)
+
+
+def test_each_seed_gets_the_figures_of_its_own_later_evaluation(tmp_path: Path) -> None:
+    own = {"test": {"transductive": {"random": {"ap": 0.9, "auc": 0.9}}}}
+    run = write_run(tmp_path / "run", config_of(seeds=(0, 1)), {**own, "seeds": {"0": own, "1": own}})
+    later = {str(seed): results_of(ap) for seed, ap in ((0, 0.90), (1, 0.92))}
+    (run / "evaluation.json").write_text(json.dumps({**results_of(0.91), "seeds": later}))
+    shown = page_of(run).text
+    assert "random 0.9000 ±0.0000" in shown
+    assert "historical 0.8100 ±0.0141" in shown
+
+
 def test_ranks_of_events_are_shown_where_events_were_ranked(tmp_path: Path) -> None:
     results = results_of(0.9)
     ranked = {"mrr": 0.8091, "hits@1": 0.7598, "hits@3": 0.8362, "hits@10": 0.8941}
@@ -129,6 +179,11 @@ def test_phases_of_a_traced_run_are_shown_by_rank(tmp_path: Path) -> None:
     shown = page_of(run).text
     assert "Traced over 2 steps" in shown
     assert "scoring 10.00 11.00" in shown
+    assert "--profile" not in shown
+    assert (
+        "training with --profile 40 does so"
+        in page_of(write_run(tmp_path / "b", results=results_of(0.9))).text
+    )
 
 
 def trace_of(milliseconds: float) -> list[dict[str, object]]:

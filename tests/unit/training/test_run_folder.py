@@ -57,6 +57,19 @@ def test_a_finished_run_cannot_be_made_longer(started: Path) -> None:
     assert RunFolder.start(started, changed(memory={"prefetch": 0})).config() == Config()
 
 
+def test_an_evaluation_is_kept_only_where_it_can_stand_beside_the_runs_figures(started: Path) -> None:
+    run = RunFolder.open(started)
+    with pytest.raises(InputError, match=r"is not finished; repeat its command first, or leave --save away"):
+        run.require_savable(Config())
+    run.write_results({})
+    run.require_savable(changed(evaluation={"negatives": ("historical",), "mrr_negatives": 7}))
+    for name, value in (("protocol", "stream"), ("update", False)):
+        with pytest.raises(
+            InputError, match=f"--{name} is {value!r} where the run has .*; leave one of them"
+        ):
+            run.require_savable(changed(evaluation={name: value}))
+
+
 def test_fresh_refuses_a_folder_with_a_run(started: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds a run already; leave --fresh away to go on with it, or"):
         RunFolder.start(started, Config(), fresh=True)

@@ -22,6 +22,8 @@ class TrainingProcess:
     process: subprocess.Popen[bytes]
     output: Path
     ranks: int
+    """Of this launcher; there may be others."""
+    has_launcher: bool
 
     @classmethod
     def start(
@@ -31,11 +33,14 @@ class TrainingProcess:
         *words: object,
         ranks: int,
         launch: tuple[str, ...] = (),
+        meeting: tuple[str, ...] = ("--standalone",),
         **env: str,
     ) -> "TrainingProcess":
+        """`launch`: more words for torchrun; `meeting`: how it meets others, if it is not alone."""
         launcher: list[object] = [sys.executable]
-        if ranks > 1:
-            launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", *launch]
+        has_launcher = ranks > 1 or meeting != ("--standalone",)
+        if has_launcher:
+            launcher += ["-m", "torch.distributed.run", *meeting, f"--nproc_per_node={ranks}", *launch]
         where = () if run is None else ("--run-dir", run)
         flags = flags_of(small_config(folder))
         command = [*launcher, "-m", "tpnet_dist.train", folder, *where, *flags, *words]
@@ -46,11 +51,11 @@ class TrainingProcess:
             process = subprocess.Popen(
                 list(map(str, command)), cwd=folder.parent, stdout=file, stderr=file, env=environment
             )
-        return cls(process, output, ranks)
+        return cls(process, output, ranks, has_launcher)
 
     def rank_ids(self) -> list[int]:
         """Process ids, in the order of ranks."""
-        if self.ranks == 1:
+        if not self.has_launcher:
             return [self.process.pid]
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return sorted(int(child) for child in children if b"tpnet_dist.train" in _command_of(int(child)))

@@ -25,11 +25,15 @@ class InputError(ValueError):
     """Something the user gave cannot be used; the message names value, rule and remedy."""
 
 
+class UnmetError(InputError):
+    """Ranks did not find one another: each has to say so itself."""
+
+
 @contextmanager
 def errors_for_people(program: str, *, debug: bool, quiet: bool = False) -> Iterator[None]:
     """Turn what users can mend into one line and exit code 2; defects of ours keep their traceback.
 
-    `quiet`: another process says the line.
+    `quiet`: another process says the line, if they have met.
 
     SIGINT, SIGTERM and SIGHUP unwind the stack, so that what was half-written is removed on the way.
     """
@@ -45,7 +49,7 @@ def errors_for_people(program: str, *, debug: bool, quiet: bool = False) -> Iter
     except (InputError, OSError) as error:
         if debug:
             raise
-        if not quiet:
+        if not quiet or isinstance(error, UnmetError):
             print(f"{program}: error: {sentence_of(error)}", file=sys.stderr, flush=True)
         leave(BAD_INPUT)
     except (KeyboardInterrupt, _Stopped) as stop:

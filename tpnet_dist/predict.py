@@ -164,7 +164,7 @@ def _run(command: PredictCommand) -> None:
         predictor = world.on_every_rank(lambda: _load(command, config, world))
         read = [predictor.trained.path, *command.given_files()]
         same = world.on_every_rank(lambda: {f"content of {file.name}": content_key(file) for file in read})
-        world.require_agreement({"log_id": predictor.log.manifest.log_id, **same})
+        world.require_agreement({**predictor.log.manifest.content(), **same})
         _predict(command, predictor, world)
 
 

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpnet_dist.config import Config
 from tpnet_dist.errors import errors_for_people
-from tpnet_dist.ranks.launch_environment import (
-    launched_as_first,
-    quiet_profiler,
-    restarts_so_far,
-)
+from tpnet_dist.ranks.launch_environment import launched_as_first, quiet_profiler
 from tpnet_dist.settings import PROGRAM, TrainSettings, parse_train
 
 if TYPE_CHECKING:
@@ -63,7 +59,7 @@ def _train(settings: TrainSettings, config: Config, world: "World") -> None:
         world.phase.again = f"repeat the command with --run-dir {run_dir}"
     try:
         # what an earlier start of the same launch left is to be gone on with
-        fresh = settings.fresh and not restarts_so_far()
+        fresh = settings.fresh and world.is_first_start()
         train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
     except StopAsked as stop:
         if world.rank == 0:

@@ -164,6 +164,28 @@ def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_four_ranks_train_without_any_argument(tmp_path: Path) -> None:
+    """As somebody does who has just installed it: an empty folder, an empty cache."""
+    here, cache = tmp_path / "here", tmp_path / "cache"
+    here.mkdir()
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=4", "-m", "tpnet_dist.train"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(
+        command, cwd=here, env=environment, capture_output=True, text=True, timeout=1700, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    # nothing but the run, whose lock stays beside it
+    assert [path.name for path in here.iterdir()] == ["runs"]
+    [run] = [path for path in (here / "runs").iterdir() if path.is_dir()]
+    assert run.name.startswith("social-10000-")
+    results = json.loads((run / "results.json").read_text())
+    assert results["ranks"] == 4
+    assert results["test"]["transductive"]["random"]["ap"] > 0.6
+    assert (cache / "tpnet_dist" / "social-10000" / "manifest.json").is_file()
+
+
 def test_without_any_argument_a_built_in_log_is_made_once(tmp_path: Path) -> None:
     for _ in range(2):
         done = run_module("tpnet_dist.train", "--check", env={"XDG_CACHE_HOME": str(tmp_path)})

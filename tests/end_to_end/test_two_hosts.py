@@ -1,6 +1,7 @@
 """Two machines, each with its own torchrun and network: the same losses, and a cut cable is no riddle."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.command_line import ROOT
@@ -25,6 +27,12 @@ WORDS = ("--training.max-steps", "60", "--checkpoint.every-steps", "3")
 TIMEOUT = 15
 SECONDS = 240
 SENTENCE = "; the run ends; repeat the command to go on from step "
+WHO_AND_WHERE = re.compile(
+    r"^python -m tpnet_dist\.train: rank \d.* (during|since) (the start|[a-z ]+, epoch \d+, step \d+)"
+    rf".*{SENTENCE}\d+$",
+    re.MULTILINE,
+)
+SECONDS_TO_LEAVE = 20
 
 
 @dataclass
@@ -54,11 +62,14 @@ class Launch:
     def wait_for_sentences(self, seconds: float) -> None:
         """Until each host has said that the run ends, and how to go on."""
         deadline = time.monotonic() + seconds
-        while not all(
-            "; the run ends; repeat the command to go on from step " in text for text in self.texts()
-        ):
+        while not all(SENTENCE in text for text in self.texts()):
             assert time.monotonic() < deadline, self.texts()
             time.sleep(0.1)
+
+    def ranks(self) -> list[psutil.Process]:
+        """Processes of ranks that are at work, on both hosts."""
+        children = [child for process in self.processes for child in psutil.Process(process.pid).children()]
+        return [child for child in children if "tpnet_dist.train" in command_of(child)]
 
     def texts(self) -> list[str]:
         return [output.read_text() for output in self.outputs]
@@ -67,6 +78,14 @@ class Launch:
         for process in self.processes:
             process.kill()
             process.wait()
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Empty once it has ended, whether or not its launcher has taken note."""
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
 
 
 def torchrun(host: int, port: int) -> list[str]:
@@ -93,8 +112,16 @@ def test_two_hosts_train_as_one_and_survive_a_cut_cable(tmp_path: Path) -> None:
         while not steps_of(run):
             assert time.monotonic() < deadline, cut.texts()
             time.sleep(0.05)
+        ranks = cut.ranks()
+        assert len(ranks) == 4
         hosts.cut()
         cut.wait_for_sentences(TIMEOUT + 25)
+        for text in cut.texts():
+            assert WHO_AND_WHERE.search(text), text
+        deadline = time.monotonic() + SECONDS_TO_LEAVE
+        while left := [rank for rank in ranks if command_of(rank)]:
+            assert time.monotonic() < deadline, (left, cut.texts())
+            time.sleep(0.1)
         # torchrun of the host without the store would try to reach it for minutes
         cut.kill()
         hosts.mend()

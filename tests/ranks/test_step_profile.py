@@ -13,7 +13,14 @@ from tests.ranks.test_training_parity import train_on
 from tests.training_runs import small_config, small_log
 from tpnet_dist.config import Config
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.step_profile import EXCHANGE_PHASES, MODEL_PHASES, ProfileWish, exposed_share, show
+from tpnet_dist.training.step_profile import (
+    EXCHANGE_PHASES,
+    MODEL_PHASES,
+    ProfileWish,
+    exposed_share,
+    show,
+    with_idle,
+)
 
 STEPS = 4
 
@@ -52,11 +59,22 @@ def test_an_epoch_without_steps_to_trace_leaves_none(rank_pools: RankPools, tmp_
 
 def test_the_table_shows_each_rank_and_the_share_of_the_mean() -> None:
     phases = dict.fromkeys((*MODEL_PHASES, *EXCHANGE_PHASES), 0.01)
-    by_rank = [{**phases, "step": 0.1, "wait": 0.002}, {**phases, "step": 0.3, "wait": 0.008}]
+    measured = [{**phases, "step": 0.1, "wait": 0.002}, {**phases, "step": 0.3, "wait": 0.008}]
+    by_rank = [with_idle(each) for each in measured]
     console = Console(record=True, width=100)
     show(by_rank, 7, console)
     text = console.export_text()
     assert "7 steps" in text and "rank 1" in text
-    [wait] = [line for line in text.splitlines() if " wait " in line]
-    assert [cell.strip() for cell in wait.split("│")[3:6]] == ["2.0", "8.0", "2.5%"]
+    assert cells_of("wait", text) == ["2.0", "8.0", "2.5%"]
+    # 100 - 52 and 300 - 58 ms: the exchange runs beside the model
+    assert cells_of("idle", text) == ["48.0", "242.0", "72.5%"]
     assert exposed_share(by_rank) == pytest.approx((0.005 + 0.01) / 0.2)
+
+
+def cells_of(phase: str, text: str) -> list[str]:
+    [row] = [line for line in text.splitlines() if f" {phase} " in line]
+    return [cell.strip() for cell in row.split("│")[3:6]]
+
+
+def test_phases_that_overlap_the_end_of_a_step_leave_nothing_idle() -> None:
+    assert with_idle({**dict.fromkeys(MODEL_PHASES, 0.02), "step": 0.1})["idle"] == 0.0

@@ -74,6 +74,14 @@ class Manifest:
         optional = [self.edge_features, self.node_features]
         return [*self.shards, self.node_ids, *(record for record in optional if record is not None)]
 
+    def content(self) -> dict[str, str]:
+        """What ranks that see the same data agree on. The log's name alone does not tell features of other
+        files apart."""
+        return {
+            "log_id": self.log_id,
+            **{f"sha256 of {record.file}": record.sha256 for record in self.files()},
+        }
+
 
 def describe_file(path: Path) -> FileRecord:
     with path.open("rb") as file:

@@ -24,7 +24,6 @@ from torch.distributed import DistError, PrefixStore  # type: ignore[attr-define
 from tpnet_dist.errors import InputError, leave, sentence_of
 from tpnet_dist.ranks.blame import accusation, failed_ranks, speaker, stuck_ranks
 from tpnet_dist.ranks.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, Sign
-from tpnet_dist.ranks.launch_environment import restarts_so_far
 from tpnet_dist.ranks.stop_request import ignore_signals
 from tpnet_dist.ranks.world import World
 
@@ -46,7 +45,7 @@ def ends_together(world: World, program: str) -> Iterator[None]:
     if world.store is None:  # nobody else
         yield
         return
-    store = PrefixStore(f"signs-{restarts_so_far()}", world.store.clone())  # type: ignore[attr-defined]
+    store = PrefixStore(f"signs-{world.start}", world.store.clone())  # type: ignore[attr-defined]
     end = _End(world, program, Heartbeat(store, world.rank, world.num_ranks, world.phase))
     world.wait_for_all()
     end.heartbeat.start(end.watch)

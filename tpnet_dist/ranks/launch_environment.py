@@ -17,7 +17,7 @@ def launched_by_torchrun() -> bool:
 
 
 def restarts_so_far() -> int:
-    """How often torchrun has started the ranks again (`--max-restarts`)."""
+    """How often torchrun has started the ranks of this machine again because one of them failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch.distributed import HashStore, PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed import DistError, HashStore, PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
-from tpnet_dist.errors import InputError, sentence_of
+from tpnet_dist.errors import InputError, UnmetError, sentence_of
 from tpnet_dist.ranks.exchange import Exchange, LocalExchange, RankExchange
 from tpnet_dist.ranks.launch_environment import restarts_so_far
+from tpnet_dist.ranks.meeting import agree_on_start
 from tpnet_dist.ranks.phase import Phase
 from tpnet_dist.ranks.stop_request import StopRequest
 
@@ -38,6 +39,8 @@ class World:
     """Its collectives are the host's alone and wait for no GPU; None: those of the default group are."""
     store: Store | None = None
     """Of the launch: it outlives ranks that are started again. None: a world of one."""
+    start: str = ""
+    """A name that these ranks have in common, and with no ranks that were started before or come after."""
     phase: Phase = field(default_factory=Phase, compare=False)
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
@@ -116,6 +119,11 @@ class World:
         said: bytes = self.store.compare_set(f"launch/{key}", "", value)
         return said.decode()
 
+    def is_first_start(self) -> bool:
+        """Whether no ranks of this launch were there before, as far as the first rank can know: the store may
+        be as new as the ranks, and torchrun counts by machine."""
+        return not restarts_so_far() and self.same_after_restarts("start", self.start) == self.start
+
     def require_agreement(self, facts: Mapping[str, Any]) -> None:
         """Refuse to start where ranks see different data or settings, naming the rank and the key."""
         everybody = self.gather_objects(dict(facts))
@@ -137,7 +145,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     device = torch.device("cuda", rank_of_node) if has_gpu else torch.device("cpu")
     if has_gpu:
         torch.cuda.set_device(device)
-    store = _join_ranks("nccl" if has_gpu else "gloo", timeout)
+    store, start = _join_ranks("nccl" if has_gpu else "gloo", timeout)
     world = World(
         rank=dist.get_rank(),
         num_ranks=dist.get_world_size(),
@@ -147,6 +155,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
         timeout=timeout,
         host_group=dist.new_group(backend="gloo", timeout=timeout) if has_gpu else None,
         store=store,
+        start=start,
         stop=StopRequest(has_company=store is not None),
     )
     try:
@@ -159,17 +168,24 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     dist.destroy_process_group()
 
 
-def _join_ranks(backend: str, timeout: timedelta) -> Store | None:
-    """Returns the store of the launch, if there is a launcher."""
+def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
+    """Returns the store of the launch, if there is a launcher, and the name of this start."""
     if "RANK" not in os.environ:
         # a world of one needs no address: a store in this process serves
         alone = HashStore()
         dist.init_process_group(backend, timeout=timeout, store=alone, rank=0, world_size=1)
-        return None
-    store: Store
-    store, rank, num_ranks = next(rendezvous("env://", timeout=timeout))
+        return None, ""
+    try:
+        store, rank, num_ranks = next(rendezvous("env://", timeout=timeout))
+        start = agree_on_start(store, rank, num_ranks, timeout)
+    except DistError as error:
+        reason = str(error).splitlines()[0]
+        raise UnmetError(
+            f"rank {os.environ['RANK']} did not reach the others: {reason}; see what ended or holds up the "
+            "launcher or its ranks, and start all again"
+        ) from error
     # torchrun's store outlives its ranks: without a name of their own, ranks that are started again would
     # find the addresses of those before
-    own = PrefixStore(f"start-{restarts_so_far()}", store)
+    own = PrefixStore(f"start-{start}", store)
     dist.init_process_group(backend, timeout=timeout, store=own, rank=rank, world_size=num_ranks)
-    return store
+    return store, start

@@ -13,8 +13,9 @@ MODEL_PHASES = {
     "score": "scoring",
     "backward": "backward, with what it waits for other ranks' gradients",
     "optimizer": "optimizer",
+    "idle": "idle: what of a step is in no phase",
 }
-"""One after another, in this order."""
+"""One after another, in this order; the last is what is left."""
 EXCHANGE_PHASES = {"plan": "plan", "fetch": "fetch", "record": "record"}
 """In a thread of their own, beside those of the model."""
 _NAME = re.compile(r"rank-(\d+)\.json\.gz")
@@ -43,11 +44,17 @@ def _read(rank: int, path: Path) -> PhaseSeconds | None:
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
     spans = [event for event in events if event.get("cat") == "user_annotation"]
-    steps = sum(event["name"].startswith("ProfilerStep") for event in spans)
-    if not steps:
+    whole = [_seconds(event) for event in spans if event["name"].startswith("ProfilerStep")]
+    if not whole:
         return None
     seconds = {
-        phase: sum(event.get("dur", 0.0) for event in spans if event["name"] == phase) / 1e6 / steps
+        phase: sum(_seconds(event) for event in spans if event["name"] == phase) / len(whole)
         for phase in (*MODEL_PHASES, *EXCHANGE_PHASES)
     }
-    return PhaseSeconds(rank, steps, seconds)
+    in_phases = sum(seconds[phase] for phase in MODEL_PHASES)
+    seconds["idle"] = max(0.0, sum(whole) / len(whole) - in_phases)
+    return PhaseSeconds(rank, len(whole), seconds)
+
+
+def _seconds(event: dict[str, Any]) -> float:
+    return float(event.get("dur", 0.0)) / 1e6

@@ -68,7 +68,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
 def open_data(config: Config, world: World) -> RunData:
     """The same on every rank, or an error that names what differs."""
     data = RunData.open(config, world)
-    world.require_agreement({"log_id": data.log.manifest.log_id})
+    world.require_agreement(data.log.manifest.content())
     return data
 
 

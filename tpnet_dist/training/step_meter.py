@@ -15,7 +15,8 @@ from tpnet_dist.training.display import Display
 from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.train_step import StepOutcome
 
-STEPS_PER_LOOK = 10
+BATCHES_PER_LOOK = 10
+"""Of all steps together; a step of more is looked at by itself."""
 REMEDY = (
     "start again in another --run-dir with a lower training.learning_rate or with model.scale true; "
     "--model.weights takes the best.pt of this one, and its last checkpoint is from before"
@@ -43,6 +44,7 @@ class StepMeter:
     display: Display
     account: ExchangeAccount
     """Of the memory's rows, on this rank."""
+    batches_per_step: int = 1
     _before: RowTraffic = field(init=False)
     """Of earlier epochs and evaluations: not these steps'."""
     _bytes_seen: int = field(init=False)
@@ -62,7 +64,7 @@ class StepMeter:
         """The step that was counted last."""
         progress = self.progress
         self._waiting.append(_Step(progress.step, progress.epoch, batches, num_events, outcome))
-        if len(self._waiting) == STEPS_PER_LOOK:
+        if len(self._waiting) >= BATCHES_PER_LOOK // self.batches_per_step:
             self.look()
 
     def look(self) -> None:

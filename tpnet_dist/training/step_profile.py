@@ -1,6 +1,7 @@
 """`--profile N`: a trace of some training steps on every rank, and a table of where their time went.
 
-model      wait for rows, query, score, backward, all-reduce as far as backward does not hide it, optimizer
+model      wait for rows, query, score, backward, all-reduce as far as backward does not hide it, optimizer;
+           idle: what is left of a step, as looks at losses, checkpoints, the loop itself
 exchange   plan, fetch, record: in the pipeline's thread, so they cost what the model waits, and cores
 """
 
@@ -22,6 +23,7 @@ WARM_UP_STEPS = 5
 """Not traced: buffers and pipeline fill up."""
 MODEL_PHASES = ("wait", "query", "score", "backward", "all-reduce", "optimizer")
 EXCHANGE_PHASES = ("plan", "fetch", "record")
+IDLE = "idle"
 EXPOSED = ("wait", "all-reduce")
 """What the model stands still for."""
 
@@ -106,7 +108,12 @@ class StepProfile:
                 found[name] += event.cpu_time_total / 1e6
         found["all-reduce"] = min(self._all_reduce, found["backward"])
         found["backward"] -= found["all-reduce"]
-        return found
+        return with_idle(found)
+
+
+def with_idle(found: Seconds) -> Seconds:
+    """Also what no phase of the model covers; those of the exchange run beside it."""
+    return {**found, IDLE: max(0.0, found["step"] - sum(found[phase] for phase in MODEL_PHASES))}
 
 
 def show(by_rank: list[Seconds], steps: int, console: Console) -> None:
@@ -116,7 +123,7 @@ def show(by_rank: list[Seconds], steps: int, console: Console) -> None:
         table.add_column(f"rank {rank}", justify="right")
     table.add_column("share", justify="right")
     mean_step = _mean(by_rank, "step")
-    for side, phases in (("model", MODEL_PHASES), ("exchange", EXCHANGE_PHASES)):
+    for side, phases in (("model", (*MODEL_PHASES, IDLE)), ("exchange", EXCHANGE_PHASES)):
         for phase in phases:
             table.add_row(side, phase, *_cells(by_rank, phase, mean_step))
         table.add_section()

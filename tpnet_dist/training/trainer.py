@@ -102,7 +102,9 @@ class SeedTrainer:
         with self.display.stage(self._title(), plan.num_events, done=first_event):
             self._mark("recording the events before")
             rows = self._rows_ahead(last_step)
-            meter = StepMeter(self.seed, progress, self.log, self.display, self.parts.account)
+            meter = StepMeter(
+                self.seed, progress, self.log, self.display, self.parts.account, config.batches_per_step
+            )
             profile = self.profile.begin(self.data.world, self.parts.step.engine, self.display)
             for number in range(progress.steps_of_epoch, last_step):
                 self._mark("training")

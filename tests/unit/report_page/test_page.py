@@ -184,14 +184,15 @@ def test_phases_of_a_traced_run_are_shown_by_rank(tmp_path: Path) -> None:
         "training with --profile 40 does so"
         in page_of(write_run(tmp_path / "b", results=results_of(0.9))).text
     )
+    assert "idle: what of a step is in no phase 3.00 3.00" in shown
 
 
 def trace_of(milliseconds: float) -> list[dict[str, object]]:
-    """Two steps in which the model scores."""
+    """Two steps in which the model scores, then does nothing for 3 ms."""
     spans = [
-        {"cat": "user_annotation", "name": name, "dur": 1e3 * milliseconds}
+        {"cat": "user_annotation", "name": name, "dur": 1e3 * duration}
         for step in (5, 6)
-        for name in (f"ProfilerStep#{step}", "score")
+        for name, duration in ((f"ProfilerStep#{step}", milliseconds + 3), ("score", milliseconds))
     ]
     return [{"ph": "M", "name": "process_name"}, *spans, {"cat": "cpu_op", "name": "score", "dur": 7}]
 

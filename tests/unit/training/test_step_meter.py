@@ -1,5 +1,6 @@
 """What the bar says of training steps."""
 
+import pytest
 import torch
 
 from tests.rank_pool import world_of_one
@@ -41,3 +42,14 @@ def test_one_rank_has_exchanged_nothing() -> None:
     with world_of_one():
         meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount())
         assert meter.exchanged(torch.device("cpu")) == {}
+
+
+@pytest.mark.parametrize(("batches_per_step", "steps"), [(1, 10), (2, 5), (3, 3), (8, 1), (200, 1)])
+def test_a_step_of_many_batches_does_not_wait_long_to_be_looked_at(batches_per_step: int, steps: int) -> None:
+    """Where steps are looked at, ranks agree to stop, and a launcher waits for that for half a minute."""
+    outcome = StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
+    with world_of_one():
+        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount(), batches_per_step)
+        for step in range(1, 2 * steps + 1):
+            meter.add(outcome, batches=range(batches_per_step), num_events=4)
+            assert meter.has_seen_all == (step % steps == 0)

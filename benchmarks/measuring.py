@@ -4,6 +4,7 @@ Contestants that take turns meet the same disturbances of a shared machine. What
 for what is built or loaded once: warm-up turns are taken and not counted.
 """
 
+import ctypes
 import os
 import resource
 import time
@@ -94,6 +95,13 @@ def peak_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
     [kib] = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
     return int(kib) * KIB
+
+
+def give_back_free_memory() -> None:
+    """Of malloc, so that what is resident is in use: it may keep what was freed for the next to come."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def forget_peak() -> None:

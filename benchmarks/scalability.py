@@ -44,7 +44,7 @@ PROGRAM = "python -m benchmarks.scalability"
 Rival = Literal["dense", "stored"]
 Line = dict[str, Any]
 _PARTS = ("events", "memory", "model", "ranks", "training")
-_FILES = ("config", "growing_array", "keyed_draws", "read_ahead")
+_FILES = ("config", "growing_array", "keyed_draws", "peak_memory", "read_ahead")
 _SHARED = (
     *(f"tpnet_dist/{part}" for part in _PARTS),
     *(f"tpnet_dist/{name}.py" for name in _FILES),

@@ -9,7 +9,7 @@ machine's calibrated figures; bytes exchanged by planning every batch of the log
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.planning.data_traffic import DataTraffic
 from tpnet_dist.planning.devices import Device, device_named
 from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, WireSizes, mean_traffic
-from tpnet_dist.planning.rank_bytes import rank_bytes
+from tpnet_dist.planning.rank_bytes import cache_rows_of, rank_bytes
 from tpnet_dist.planning.step_time import scoring_step_time, training_step_time
 
 PROGRAM = "python -m benchmarks.planner"
-PHASES = ("propagation", "training")
+PHASES = ("propagation", "training", "scoring")
 Line = dict[str, Any]
 
 
@@ -48,25 +48,27 @@ class Settings:
 
 def compare(line: Line, folder: Path, device: Device) -> Line:
     """One case: foretold and measured."""
-    config, log = Config(), EventLog(folder)
-    data, ranks, steps = (
-        DataTraffic(log, config),
-        line["ranks"],
-        line["circumstances"]["steps"] + WARM_UP_STEPS,
-    )
-    traffic = traffic_of(data, ranks, steps)
+    config, data, ranks = Config(), DataTraffic(EventLog(folder), Config()), line["ranks"]
+    steps = line["circumstances"]["steps"] + WARM_UP_STEPS
+    traffic, rows_held = traffic_of(data, ranks, steps, cache_rows=line["cache_rows"])
     wire = WireSizes.of(config, data.shape)
     foretold_bytes = {
         phase: sum(one.bytes_exchanged(wire, products=True) for one in of_ranks)
         for phase, of_ranks in traffic.items()
     }
     mean = mean_traffic(traffic["training"])
-    sizes = rank_bytes(config, data.shape, ranks, device, train_share=0.0)
-    cached = (log.num_nodes - log.num_nodes // ranks) * wire.row_with_products
+    # a run of epochs fills its cache; so few steps take what they put into it
+    filled = replace(config, memory=replace(config.memory, cache_rows=rows_held))
+    sizes = rank_bytes(filled, data.shape, ranks, device, train_share=0.0)
     return {
         "edges": line["edges"],
         "ranks": ranks,
-        "memory": pair(sizes.total + cached, line["peak_bytes"]),
+        "cache_rows": {
+            **pair(cache_rows_of(config, data.shape, ranks, device, train_share=0.0), line["cache_rows"]),
+            "held": pair(rows_held, line["cache_rows_held"]),
+        },
+        "parts": dict(sizes.parts()),
+        "memory": pair(sizes.total, line["peak_bytes"]),
         "training_ms": pair(
             1e3 * training_step_time(config, data.shape, ranks, device, mean).seconds,
             line["training"]["p50_ms"],
@@ -82,15 +84,23 @@ def compare(line: Line, folder: Path, device: Device) -> Line:
     }
 
 
-def traffic_of(data: DataTraffic, num_ranks: int, steps: int) -> dict[str, list[RowTraffic]]:
-    """By phase and rank, as the study goes: record all but the last batches, learn from the next."""
+def traffic_of(
+    data: DataTraffic, num_ranks: int, steps: int, *, cache_rows: int
+) -> tuple[dict[str, list[RowTraffic]], int]:
+    """By phase and rank, as the study goes: record all but the last batches, learn from the next, score.
+
+    With it the rows of others that a rank holds in the end, at the most.
+    """
     first = len(data.plan) - 2 * steps
     found: dict[str, list[RowTraffic]] = {phase: [] for phase in PHASES}
+    rows_held = 0
     for rank in range(num_ranks):
-        counter = TrafficCounter(data.config, data.shape, rank, num_ranks, cache_rows=data.shape.num_nodes)
+        counter = TrafficCounter(data.config, data.shape, rank, num_ranks, cache_rows)
         found["propagation"].append(counter.count(data.recorded(first)))
         found["training"].append(counter.count(data.learned(rank, num_ranks, first, first + steps)))
-    return found
+        found["scoring"].append(counter.count(data.learned(rank, num_ranks, first + steps)))
+        rows_held = max(rows_held, counter.rows_held)
+    return found, rows_held
 
 
 def pair(foretold: float, measured: float) -> dict[str, float]:
@@ -100,13 +110,13 @@ def pair(foretold: float, measured: float) -> dict[str, float]:
 
 def print_table(figures: list[Line]) -> None:
     table = Table("edges", "ranks", title="Foretold / measured")
-    names = ("memory", "training_ms", "scoring_ms", "propagation_bytes", "training_bytes")
+    names = ("memory", "training_ms", "scoring_ms", *(f"{phase}_bytes" for phase in PHASES))
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for line in figures:
         cells = [_cell(name, line[name]) for name in names]
         table.add_row(f"{line['edges']:.0e}", str(line["ranks"]), *cells)
-    Console(width=150).print(table)
+    Console(width=190).print(table)
 
 
 def _cell(name: str, both: dict[str, float]) -> str:
@@ -125,6 +135,8 @@ def _run(settings: Settings) -> None:
         raise InputError(f"{file}: there is no study; run python -m benchmarks.scalability first")
     lines = [json.loads(text) for text in file.read_text().splitlines()]
     newest = {(line["edges"], line["ranks"]): line for line in lines if line["contestant"] == "ours"}
+    if any("cache_rows" not in line for line in newest.values()):
+        raise InputError(f"{file}: is of an older version; remove it, and run the study anew")
     figures = [
         compare(line, settings.logs / f"random-{line['edges']}", device)
         for line in newest.values()

@@ -16,7 +16,8 @@ class PublishedUpdate(LiteralMemory):
     """Of the walk `decay`; the verbs are those of `LiteralMemory`."""
 
     def __init__(self, projection_ND: Tensor, hops: int, decay: float) -> None:
-        super().__init__(*projection_ND.shape, hops, decay, "decay", projection_ND)
+        num_nodes, width = projection_ND.shape
+        super().__init__(num_nodes, width, hops, decay, "decay", projection_ND)
 
     def _decay_all_rows(self, gap: float) -> None:
         for layer in range(1, self.hops + 1):

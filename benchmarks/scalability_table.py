@@ -82,7 +82,7 @@ def _rival_cells(line: Line) -> list[str]:
 
 def ns_per_event_and_float(rival: Line) -> float:
     """Of a rival that has rows of some width."""
-    return 1e9 * float(rival["seconds"]) / rival["events"] / rival["width"]
+    return 1e9 * float(rival["seconds"] / rival["events"] / rival["width"])
 
 
 def how_far(rival: Line) -> str:

@@ -18,8 +18,8 @@ def our_seconds(edges: int, ranks: int, done: Iterable[Line]) -> float | None:
     if not known:
         return None
     nearest = known[-1]
-    growing = sum(nearest["seconds"][phase] for phase in _GROWING)
-    return growing / nearest["edges"] * edges + nearest["wall_seconds"] - growing
+    growing = sum(float(nearest["seconds"][phase]) for phase in _GROWING)
+    return growing / int(nearest["edges"]) * edges + float(nearest["wall_seconds"]) - growing
 
 
 def rival_seconds(edges: int, most: float, finished: Sequence[Line]) -> float:

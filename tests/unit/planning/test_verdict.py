@@ -75,6 +75,19 @@ def test_a_log_that_does_not_fit_is_told_what_helps_and_it_does() -> None:
     assert fits(replace(CONFIG, memory=replace(CONFIG.memory, width=80)), log, 1, device)
 
 
+def test_rows_of_others_may_be_what_is_too_much() -> None:
+    log = LogShape.random(10**7)
+    asked = replace(CONFIG, memory=replace(CONFIG.memory, cache_rows=100_000))
+    # the rule of a run keeps half of what is left for activations: here these take more
+    crowded = replace(asked, training=replace(asked.training, batch_size=20_000))
+    needed = rank_bytes(crowded, log, 2, GPU)
+    device = replace(GPU, memory_bytes=needed.on("device", GPU) - needed.cache // 4)
+    assert not fits(crowded, log, 2, device)
+    found = list(remedies(crowded, log, 2, device))
+    assert "--memory.exchange-dtype bfloat16 (rows of others take half; rounded on their way)" in found
+    assert "--memory.cache-rows 0 (no rows of others are kept; more traffic)" in found
+
+
 def test_the_host_may_be_what_is_full() -> None:
     log = LogShape.random(100_000)
     device = small_gpu(10**12, host_bytes=1_000_000)

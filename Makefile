@@ -51,6 +51,7 @@ format: $(READY) ## Format the code and mend what lint can mend
 	$(RUN)/ruff format .
 
 bench: $(READY) ## Run the short version of most benchmarks
+	rm -rf build/bench
 	$(RUN)/python -m benchmarks.event_logs --rows 1e6 --events 1e7
 	$(RUN)/python -m benchmarks.propagation --edges 1e5 1e6 --seconds 2
 	$(RUN)/python -m benchmarks.exchange --ranks 2 --events 4000 --warm-up 6400 --random-nodes 2e4
@@ -61,7 +62,7 @@ bench: $(READY) ## Run the short version of most benchmarks
 	$(RUN)/python -m benchmarks.scalability --edges 1e5 1e6 --steps 4 --rival-seconds 20 --out build/bench/scalability
 	$(RUN)/python -m tpnet_dist.plan --calibrate build/bench/here.toml
 	$(RUN)/python -m benchmarks.planner --device build/bench/here.toml --study build/bench/scalability
-	$(RUN)/python -m benchmarks.accuracy --epochs 1 --out build/bench/accuracy
+	$(RUN)/python -m benchmarks.accuracy --epochs 1 --seeds 0 --out build/bench/accuracy
 
 clean: ## Remove everything that was built, the environment included
 	rm -rf build $(VENV)

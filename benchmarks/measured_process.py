@@ -6,8 +6,9 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.measuring import KIB, StopWatch
+from benchmarks.measuring import StopWatch
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,12 @@ class Measured:
 
 
 def run_python(*words: object, environment: Mapping[str, str] | None = None) -> Measured:
-    """`python WORDS…`, which must succeed; `environment`: variables added to ours."""
-    command = [sys.executable, *map(str, words)]
-    with tempfile.TemporaryFile("w+") as output:
-        watch = StopWatch()
-        process = subprocess.Popen(command, stdout=output, env={**os.environ, **(environment or {})})
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = watch.lap()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        output.seek(0)
-        return Measured(seconds, usage.ru_maxrss * KIB, output.read())
+    """`python WORDS…`, a module or code, which must succeed; `environment`: variables added to ours."""
+    with tempfile.TemporaryDirectory(prefix="measured-") as name:
+        peak, output = Path(name, "peak"), Path(name, "output")
+        command = [sys.executable, "-m", "benchmarks.own_peak", str(peak), *map(str, words)]
+        with output.open("w") as file:
+            watch = StopWatch()
+            subprocess.run(command, stdout=file, env={**os.environ, **(environment or {})}, check=True)
+            seconds = watch.lap()
+        return Measured(seconds, int(peak.read_text()), output.read_text())

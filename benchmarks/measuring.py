@@ -4,8 +4,8 @@ Contestants that take turns meet the same disturbances of a shared machine. What
 for what is built or loaded once: warm-up turns are taken and not counted.
 """
 
+import ctypes
 import os
-import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+
+from tpnet_dist.peak_memory import peak_bytes as peak_bytes
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -87,13 +89,11 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def peak_bytes() -> int:
-    """The largest resident set of this process so far, or since `forget_peak`."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
-    [kib] = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-    return int(kib) * KIB
+def give_back_free_memory() -> None:
+    """Of malloc, so that what is resident is in use: it may keep what was freed for the next to come."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def forget_peak() -> None:

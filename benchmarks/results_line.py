@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+_ROOT = Path(__file__).parents[1]
 _PACKAGES = ("torch", "numpy", "pyarrow", "polars")
 
 
@@ -44,11 +45,23 @@ def commit_of_code() -> str:
     return f"{commit}-{hashlib.sha256(changes.encode()).hexdigest()[:7]}"
 
 
+def hash_of_code(*places: str) -> str:
+    """Of what these files, and folders with all that is in them, hold now, committed or not."""
+    found = hashlib.sha256()
+    for place in places:
+        path = _ROOT / place
+        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+        if not files:
+            raise FileNotFoundError(f"{place}: there is no code of that name")
+        for file in files:
+            found.update(str(file.relative_to(_ROOT)).encode())
+            found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:12]
+
+
 def _git(*words: str) -> str:
     """What it says; nothing where this is no repository."""
-    found = subprocess.run(
-        ["git", *words], cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
-    )
+    found = subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip()
 
 

@@ -7,14 +7,17 @@ For each size the log is made, or found from before, and every event of it goes 
 through the sharded memory, on ranks of one thread that torchrun starts; then training and scoring steps are
 timed at the log's end. In the same run two rivals record the same log: the published update, which decays
 the whole table for every batch, and the walk matrices themselves, kept sparse as PINT does; each until it
-has used up its time or memory, and not again at larger sizes.
+has used up its time or memory. Who ran out of memory is not tried again at larger sizes; who ran out of time
+is, up to those of --rivals-up-to.
 
-What is measured is kept case by case in OUT/figures.jsonl: the same command goes on where it was interrupted.
-OUT also gets table.md and the figures as PNG and SVG.
+What is measured is kept case by case in OUT/figures.jsonl: the same command goes on where it was interrupted,
+as long as the code that a case runs is the same. OUT also gets table.md and the figures as PNG and SVG.
 """
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -26,9 +29,11 @@ import torch
 import tyro
 
 from benchmarks.measured_process import run_python
-from benchmarks.results_line import commit_of_code, print_results_line
+from benchmarks.results_line import commit_of_code, hash_of_code, print_results_line
 from benchmarks.scalability_figures import draw_figures
-from benchmarks.scalability_table import print_table, summarise, write_markdown
+from benchmarks.scalability_summary import summarise
+from benchmarks.scalability_table import print_table, times_faster_than_dense, write_markdown
+from benchmarks.study_time import our_seconds, rival_seconds
 from data_prep.synth import make_log
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.events.reader import EventLog
@@ -38,6 +43,20 @@ from tpnet_dist.whole_file import whole_file
 PROGRAM = "python -m benchmarks.scalability"
 Rival = Literal["dense", "stored"]
 Line = dict[str, Any]
+_PARTS = ("events", "memory", "model", "ranks", "training")
+_FILES = ("config", "growing_array", "keyed_draws", "peak_memory", "read_ahead")
+_SHARED = (
+    *(f"tpnet_dist/{part}" for part in _PARTS),
+    *(f"tpnet_dist/{name}.py" for name in _FILES),
+    "benchmarks/measuring.py",
+)
+_RIVALS = (*_SHARED, "benchmarks/scalability_rivals.py")
+CODE = {
+    "ours": (*_SHARED, "benchmarks/scalability_rank.py", "benchmarks/scalability_summary.py"),
+    "dense": (*_RIVALS, "benchmarks/published_update.py", "tests/reference/literal.py"),
+    "stored": (*_RIVALS, "benchmarks/stored_walks.py"),
+}
+"""What runs for a case: once it is changed, the case is measured anew; nothing else has that effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +72,12 @@ class Settings:
     rivals: tuple[Rival, ...] = ("dense", "stored")
     rival_seconds: float = 300.0
     """How long a rival may take for a log."""
+    stored_seconds: float | None = None
+    """How long `stored` may take, where that is not `rival_seconds`."""
     rival_memory_gib: float = 12.0
     """How much memory it may take."""
+    rivals_up_to: Count = 10_000_000
+    """Edges of the largest log on which a rival is tried that ran out of time on a smaller one."""
     out: Path = Path("build/scalability")
     logs: Path = Path("build/scalability/logs")
     """Where logs are made and found again; that of 1e8 edges takes about 1.5 GB."""
@@ -93,13 +116,8 @@ class Study:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.file = settings.out / "figures.jsonl"
-        self.circumstances = {
-            "commit": commit_of_code(),
-            "device": settings.device or "default",
-            "steps": settings.steps,
-            "rival_seconds": settings.rival_seconds,
-            "rival_memory_gib": settings.rival_memory_gib,
-        }
+        self.commit = commit_of_code()
+        self.codes = {name: hash_of_code(*places) for name, places in CODE.items()}
         self.lines: list[Line] = []
         """All that were ever measured into this folder."""
         self.done: dict[Case, Line] = {}
@@ -108,15 +126,17 @@ class Study:
     def run(self) -> list[Line]:
         self.settings.out.mkdir(parents=True, exist_ok=True)
         self.lines = list(self._kept_lines())
-        same = [line for line in self.lines if line["circumstances"] == self.circumstances]
-        self.done = {_case_of(line): line for line in same}
         cases = list(self._cases())
+        self.done = {_case_of(line): line for line in self.lines if self._is_current(line)}
         for number, case in enumerate(cases, start=1):
             if case in self.done:
                 continue
-            left = self._seconds_left(cases[number - 1 :])
-            _say(f"[{number} of {len(cases)}] {case}{left}")
-            self._keep(case, {**asdict(case), **self._measure(case), "circumstances": self.circumstances})
+            if (failed := self._why_not(case)) is not None:
+                # follows from what is kept: not kept itself
+                self.done[case] = _untried(case, failed)
+                continue
+            _say(f"[{number} of {len(cases)}] {case}{self._time_left(cases[number - 1 :])}")
+            self._keep(case, self._measure(case))
         return [self.done[case] for case in cases]
 
     def _cases(self) -> Iterator[Case]:
@@ -125,6 +145,22 @@ class Study:
                 yield Case(edges, "ours", ranks)
             for rival in self.settings.rivals:
                 yield Case(edges, rival, 1)
+
+    def _circumstances(self, case: Case) -> Line:
+        """What a case's figures depend on: those of others do not concern it."""
+        settings = self.settings
+        if case.contestant == "ours":
+            facts: Line = {"device": settings.device or "default", "steps": settings.steps}
+        else:
+            facts = {"seconds": self._most_seconds(case), "memory_gib": settings.rival_memory_gib}
+        return {"code": self.codes[case.contestant], **facts}
+
+    def _is_current(self, line: Line) -> bool:
+        return bool(line["circumstances"] == self._circumstances(_case_of(line)))
+
+    def _most_seconds(self, case: Case) -> float:
+        own = self.settings.stored_seconds if case.contestant == "stored" else None
+        return self.settings.rival_seconds if own is None else own
 
     def _kept_lines(self) -> Iterator[Line]:
         if self.file.exists():
@@ -136,17 +172,39 @@ class Study:
         with whole_file(self.file) as file:
             file.writelines(json.dumps(one).encode() + b"\n" for one in self.lines)
 
-    def _measure(self, case: Case) -> Line:
-        log = self._log(case.edges)
+    def _why_not(self, case: Case) -> Line | None:
+        """The failure of a rival at a smaller size that makes this one hopeless."""
         if case.contestant == "ours":
-            return self._measure_ours(case, log)
-        smaller = [line for done, line in self.done.items() if done.contestant == case.contestant]
-        failed = [line for line in smaller if line["outcome"] != "finished" and line["edges"] < case.edges]
-        if failed:
-            return {"outcome": failed[-1]["outcome"], "events": 0, "seconds": 0.0, "peak_bytes": 0}
-        words = ["--rival", case.contestant, "--seconds", self.settings.rival_seconds]
+            return None
+        lines = [line for done, line in self.done.items() if done.contestant == case.contestant]
+        smaller = [line for line in lines if line["edges"] < case.edges and "because" not in line]
+        for outcome in ("out of memory", "out of time"):
+            failed = [line for line in smaller if line["outcome"] == outcome]
+            if failed and (outcome == "out of memory" or case.edges > self.settings.rivals_up_to):
+                return min(failed, key=lambda line: int(line["edges"]))
+        return None
+
+    def _measure(self, case: Case) -> Line:
+        log, started = self._log(case.edges), time.perf_counter()
+        took = self._measure_ours(case, log) if case.contestant == "ours" else self._measure_rival(case, log)
+        return {
+            **asdict(case),
+            **took,
+            "wall_seconds": time.perf_counter() - started,
+            "commit": self.commit,
+            "circumstances": self._circumstances(case),
+        }
+
+    def _measure_rival(self, case: Case, log: Path) -> Line:
+        words = ["--rival", case.contestant, "--seconds", self._most_seconds(case)]
         words += ["--memory-gib", self.settings.rival_memory_gib]
-        reached: Line = json.loads(run_python("-m", "benchmarks.scalability_rivals", log, *words).output)
+        try:
+            reached: Line = json.loads(run_python("-m", "benchmarks.scalability_rivals", log, *words).output)
+        except subprocess.CalledProcessError as error:
+            if error.returncode != -signal.SIGKILL:
+                raise
+            # the system ends who takes more than there is
+            return {"outcome": "out of memory", "events": 0, "seconds": 0.0, "peak_bytes": 0, "width": 0}
         return reached
 
     def _measure_ours(self, case: Case, log: Path) -> Line:
@@ -171,21 +229,30 @@ class Study:
             make_log(folder, kind="random", events=edges, overwrite=True)
         return folder
 
-    def _seconds_left(self, cases: list[Case]) -> str:
-        """By what an event took so far; rivals are taken to use up their time."""
-        ours = [line for case, line in self.done.items() if case.contestant == "ours"]
-        if not ours:
+    def _time_left(self, cases: list[Case]) -> str:
+        left = [self._seconds_of(case) for case in cases if case not in self.done]
+        if None in left:
             return ""
-        per_event = max(sum(line["seconds"].values()) / line["edges"] for line in ours[-2:])
-        has_failed = {
-            case.contestant for case, line in self.done.items() if line.get("outcome", "").startswith("out")
-        }
-        left = sum(
-            per_event * case.edges if case.contestant == "ours" else self.settings.rival_seconds
-            for case in cases
-            if case.contestant not in has_failed
-        )
-        return f"; about {max(1, round(left / 60))} min left in all"
+        minutes = sum(seconds for seconds in left if seconds is not None) / 60
+        return f"; about {max(1, round(minutes))} min left in all, beside making logs"
+
+    def _seconds_of(self, case: Case) -> float | None:
+        """Of a case to come, as far as one can tell."""
+        lines = [line for done, line in self.done.items() if done.contestant == case.contestant]
+        if case.contestant == "ours":
+            return our_seconds(case.edges, case.ranks, lines)
+        if self._why_not(case) is not None:
+            return 0.0
+        finished = [line for line in lines if line["outcome"] == "finished"]
+        return rival_seconds(case.edges, self._most_seconds(case), finished)
+
+
+def _untried(case: Case, failed: Line) -> Line:
+    """Who ran out of memory would again; of who ran out of time nobody knows what would come first."""
+    outcome = "out of memory" if failed["outcome"] == "out of memory" else "not tried"
+    because = {"edges": failed["edges"], "outcome": failed["outcome"]}
+    nothing = {"events": 0, "seconds": 0.0, "peak_bytes": 0, "width": 0}
+    return {**asdict(case), "outcome": outcome, "because": because, **nothing}
 
 
 def _case_of(line: Line) -> Case:
@@ -206,9 +273,13 @@ def main() -> None:
         draw_figures(lines, settings.out)
         _say(f"{settings.out}: table.md, figures.jsonl, scalability and cost_per_event as PNG and SVG")
         asked = {"edges": settings.edges, "ranks": settings.ranks, "cores": os.cpu_count()}
-        print_results_line(
-            "scalability", {**asked, "seconds": time.perf_counter() - started, "figures": lines}
-        )
+        faster = [
+            {"edges": edges, "ranks": ranks, "times": times}
+            for (edges, ranks), times in times_faster_than_dense(lines).items()
+        ]
+        seconds = time.perf_counter() - started
+        found = {"seconds": seconds, "times_faster_than_dense": faster, "figures": lines}
+        print_results_line("scalability", {**asked, **found})
 
 
 if __name__ == "__main__":

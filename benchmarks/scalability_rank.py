@@ -24,7 +24,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from benchmarks.measuring import StopWatch, peak_bytes
+from benchmarks.measuring import StopWatch, give_back_free_memory, peak_bytes, resident_bytes
 from tpnet_dist.config import Config, DataConfig
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
@@ -41,7 +41,7 @@ from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.link_queries import rows_ahead
 from tpnet_dist.training.negative_sources import Universe
 from tpnet_dist.training.run_data import chunks_of, plan_of, planner_of
-from tpnet_dist.training.run_model import RunModel
+from tpnet_dist.training.run_model import RunModel, build_engine, build_model
 from tpnet_dist.whole_file import whole_file
 
 KEY = SampleKey(0, 0)
@@ -73,6 +73,13 @@ class RankCase:
     """Largest resident set until the end of each phase; `start` is before there is anything."""
     device_peak_bytes: int = 0
     rows_bytes: int = 0
+    """Of the table, by its shape."""
+    resident_bytes: dict[str, int] = field(default_factory=dict)
+    """Of the process at the end of each phase: what rows take is what it grew by since `neighbours`."""
+    cache_rows: int = 0
+    """Rows of other ranks that it had room for."""
+    cache_rows_held: int = 0
+    """Of them, those it held in the end."""
     neighbor_bytes: int = 0
     training_steps: list[float] = field(default_factory=list)
     scoring_steps: list[float] = field(default_factory=list)
@@ -93,6 +100,7 @@ class Case:
         self.took.peak_bytes["start"] = peak_bytes()
 
     def measure(self) -> RankCase:
+        self._load_libraries()
         with self._phase("neighbours", None):
             neighbors = self._neighbors()
         with self._phase("rows", None):
@@ -109,9 +117,16 @@ class Case:
         with self._phase("scoring", parts.account):
             self.took.scoring_steps = self._score(planner, parts, first_step + self.steps)
         self.took.rows_bytes, self.took.neighbor_bytes = memory.table.rows_NLD.nbytes, neighbors.index.bytes()
+        if memory.cache is not None:
+            self.took.cache_rows = memory.cache.slots.capacity
+            self.took.cache_rows_held = memory.cache.slots.num_held
         if self.world.device.type == "cuda":
             self.took.device_peak_bytes = torch.cuda.max_memory_allocated(self.world.device)
         return self.took
+
+    def _load_libraries(self) -> None:
+        """Which an engine brings along, tens of MB: so that what rows take is not counted with them."""
+        build_engine(self.config, build_model(self.config, self.log).to(self.world.device), self.world)
 
     @contextmanager
     def _phase(self, name: str, account: ExchangeAccount | None) -> Iterator[None]:
@@ -123,6 +138,8 @@ class Case:
         self.world.wait_for_all()
         self.took.seconds[name] = time.perf_counter() - started
         self.took.peak_bytes[name] = peak_bytes()
+        give_back_free_memory()
+        self.took.resident_bytes[name] = resident_bytes()
         if account is not None and before is not None:
             counted = ("bytes_sent", "bytes_received", "rows_remote", "rows_held", "collectives", "batches")
             self.took.exchanged[name] = {

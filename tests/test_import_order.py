@@ -17,6 +17,7 @@ ALLOWED = {
     "tpnet_dist.read_ahead": set(),
     "tpnet_dist.keyed_draws": set(),
     "tpnet_dist.growing_array": set(),
+    "tpnet_dist.peak_memory": set(),
     "tpnet_dist.config": {"tpnet_dist.errors"},
     "tpnet_dist.config_keys": {"tpnet_dist.config", "tpnet_dist.errors", "tpnet_dist.flags"},
     "tpnet_dist.config_file": {
@@ -63,6 +64,7 @@ ALLOWED = {
     "tpnet_dist.model": {"tpnet_dist.keyed_draws"},
     "tpnet_dist.training": {
         "tpnet_dist.errors",
+        "tpnet_dist.peak_memory",
         "tpnet_dist.read_ahead",
         "tpnet_dist.keyed_draws",
         "tpnet_dist.config",
@@ -78,6 +80,7 @@ ALLOWED = {
     },
     "tpnet_dist.planning": {
         "tpnet_dist.errors",
+        "tpnet_dist.peak_memory",
         "tpnet_dist.keyed_draws",
         "tpnet_dist.config",
         "tpnet_dist.whole_file",

@@ -130,7 +130,7 @@ def _run(own: OwnFlags, config: Config) -> None:
         return
     device = device_named(own.device)
     if own.data is not None:
-        log, counted = count_data(own.data, config, own.ranks)
+        log, counted = count_data(own.data, config, own.ranks, device)
     else:
         log, counted = LogShape.random(own.events or 0, own.nodes), None
     plan = make_plan(config, log, own.ranks, device, counted)

@@ -33,8 +33,16 @@ def test_every_event_is_streamed_and_every_contestant_measured(study: Path) -> N
     steps = 2 * (STEPS + 2) * BATCH
     assert ours["recorded_events"] == EDGES - steps, "the steps record the others"
     assert ours["peak_bytes"] > ours["rows_bytes"] > 0  # type: ignore[operator]
+    assert ours["rows_resident_bytes"] >= ours["rows_bytes"], "of the process, before rows and after"  # type: ignore[operator]
     for rival in (dense, stored):
         assert (rival["outcome"], rival["events"]) == ("finished", EDGES)
+
+
+def test_the_table_tells_how_many_times_faster_than_the_dense_update_we_are(study: Path) -> None:
+    ours, dense, _ = lines_of(study)
+    times = float(ours["events_per_second"]) * float(dense["seconds"]) / EDGES  # type: ignore[arg-type]
+    heading, _, first, *_ = [line.split(" | ") for line in (study / "table.md").read_text().splitlines()]
+    assert first[heading.index("× faster than dense")] == f"{times:,.1f}"
 
 
 def test_a_table_and_figures_are_left(study: Path) -> None:
@@ -66,7 +74,8 @@ def test_the_planner_foretells_every_byte(study: Path) -> None:
     assert done.returncode == 0, done.stderr
     one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
     assert (one["ranks"], two["ranks"]) == (1, 2)
-    for phase in ("propagation_bytes", "training_bytes"):
+    assert two["cache_rows"]["held"]["foretold"] == two["cache_rows"]["held"]["measured"]
+    for phase in ("propagation_bytes", "training_bytes", "scoring_bytes"):
         assert one[phase]["foretold"] == one[phase]["measured"] == 0
         assert two[phase]["foretold"] == two[phase]["measured"] > 0
 
@@ -77,7 +86,25 @@ def test_a_rival_stops_when_its_time_is_used_up(study: Path, tmp_path: Path) -> 
     stored = json.loads(done.stdout.splitlines()[-1])["results"]["figures"][-1]
     assert stored["outcome"] == "out of time"
     assert stored["events"] == BATCH
-    assert "out of time" in (study / "table.md").read_text()
+    assert "out of time after 8.33% with " in (study / "table.md").read_text()
+    [ours] = json.loads(done.stdout.splitlines()[-1])["results"]["figures"][:-1]
+    assert ours in lines_of(study)[:1], "what rivals may take does not concern us"
+
+
+def test_a_rival_without_hope_is_marked_and_why(study: Path) -> None:
+    words = ("--ranks", "1", "--edges", str(EDGES), str(2 * EDGES), "--rivals", "stored")
+    assert run_study(study, *words, "--rival-seconds", "0", "--rivals-up-to", "1").returncode == 0
+    last = (study / "table.md").read_text().splitlines()[-1]
+    assert "| not tried: out of time at 2e3 |" in last
+    assert run_study(study, *words, "--rival-memory-gib", "0.01").returncode == 0
+    last = (study / "table.md").read_text().splitlines()[-1]
+    assert "| out of memory at 2e3 already |" in last
+    tried = [line for line in lines_of(study) if line["contestant"] == "stored"]
+    assert {line["edges"] for line in tried} == {EDGES}
+    # up to some size who ran out of time is tried all the same: it may run out of memory there
+    assert run_study(study, *words, "--rival-seconds", "0", "--rivals-up-to", str(2 * EDGES)).returncode == 0
+    last = (study / "table.md").read_text().splitlines()[-1]
+    assert "out of time after 4.17% with " in last
 
 
 @pytest.mark.parametrize(

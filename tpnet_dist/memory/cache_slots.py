@@ -74,6 +74,11 @@ class CacheSlots:
         self._free_S[:] = np.arange(self.capacity)[::-1]
         self._num_free, self._now = self.capacity, 0
 
+    @property
+    def num_held(self) -> int:
+        """How many rows there will be."""
+        return self.capacity - self._num_free
+
     def plan_run(self, nodes: Sequence[Integers], recorded: Sequence[Integers]) -> SlotRun:
         """By batch: the nodes whose rows are fetched, and the remote ones that are recorded after that."""
         steps = [self._plan_batch(*columns) for columns in zip(nodes, recorded, strict=True)]

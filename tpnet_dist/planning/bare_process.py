@@ -1,10 +1,9 @@
 """How much memory a process takes that has all of a trainer but data: prints the bytes."""
 
-import resource
-
 import torch
 
 from tpnet_dist.config import Config
+from tpnet_dist.peak_memory import peak_bytes
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import few_events
 from tpnet_dist.ranks.host_memory import keep_large_buffers
@@ -24,7 +23,7 @@ def main() -> None:
             positive, negative = split_logits(engine.score([few_events(config, log, 2)]))
             engine.learn(links_loss(positive, negative))
         engine.step()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    print(peak_bytes())
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ def _measure() -> Device:
         flops_share=1.0,
         bandwidth_share=1.0,
         link_share=1.0,
+        network_share=1.0,
         is_host=True,
     )
 

@@ -11,8 +11,10 @@ from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbor_build import build_neighbor_index
 from tpnet_dist.memory.pipeline import MemoryRequest
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
+from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, mean_traffic
 from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.rank_bytes import cache_rows_of
 from tpnet_dist.ranks.exchange import LocalExchange
 from tpnet_dist.training.event_batches import batches_to_record
 from tpnet_dist.training.memory_sizes import padding_node_of
@@ -24,12 +26,14 @@ SAMPLED_BATCHES = 64
 """Counted at the end of a log, and as many before them to fill caches."""
 
 
-def count_data(folder: Path, config: Config, num_ranks: int) -> tuple[LogShape, RowTraffic | None]:
+def count_data(
+    folder: Path, config: Config, num_ranks: int, device: Device
+) -> tuple[LogShape, RowTraffic | None]:
     """A log's shape, and of the mean rank what it exchanges; None where there is nobody or nothing to ask."""
     log = EventLog(folder)
     if num_ranks == 1 or not config.memory.enabled:
         return LogShape.of(log), None
-    cache_rows = log.num_nodes if config.memory.cache_rows is None else config.memory.cache_rows
+    cache_rows = cache_rows_of(config, LogShape.of(log), num_ranks, device)
     of_ranks = DataTraffic(log, config).of_last(SAMPLED_BATCHES, num_ranks, cache_rows=cache_rows)
     return LogShape.of(log), mean_traffic(of_ranks)
 

@@ -30,6 +30,7 @@ class Device:
     flops_share: float = 0.7
     bandwidth_share: float = 0.8
     link_share: float = 0.7
+    network_share: float = 0.7
     seconds_per_operation: float = 5e-6
     """To start one: a kernel, or a call."""
     seconds_per_collective: float = 3e-5
@@ -64,7 +65,7 @@ class Device:
         if num_ranks <= self.ranks_per_host:
             return within
         share_outside = 1 - (self.ranks_per_host - 1) / (num_ranks - 1)
-        return min(within, self.network_bandwidth * self.link_share / self.ranks_per_host / share_outside)
+        return min(within, self.network_bandwidth * self.network_share / self.ranks_per_host / share_outside)
 
 
 def device_named(name: str) -> Device:

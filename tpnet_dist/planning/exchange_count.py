@@ -87,6 +87,12 @@ class TrafficCounter:
             cache_rows=cache_rows,
         )
 
+    @property
+    def rows_held(self) -> int:
+        """Of other ranks, after all that was counted."""
+        cache = self._memory.cache
+        return 0 if cache is None else cache.slots.num_held
+
     def count(self, requests: Iterable[MemoryRequest[object]]) -> RowTraffic:
         """Of batches that are recorded one after another."""
         iterator, traffic = iter(requests), RowTraffic()

@@ -88,6 +88,7 @@ def make_plan(
     step = training_step_time(config, log, num_ranks, device, traffic)
     is_tight = not all(one.is_enough for one in room)
     wire, train_share = WireSizes.of(config, log), train_share_of(config)
+    events_per_step = config.training.batch_size * config.training.batches_per_step
     return Plan(
         log=log,
         ranks=num_ranks,
@@ -104,7 +105,7 @@ def make_plan(
         ),
         step=step,
         train_share=train_share,
-        epoch_seconds=step.seconds * train_share * len(log) / config.training.batch_size,
+        epoch_seconds=step.seconds * train_share * len(log) / events_per_step,
         curve=[_point(config, log, ranks, device) for ranks in CURVE],
     )
 
@@ -117,7 +118,7 @@ def _point(config: Config, log: LogShape, ranks: int, device: Device) -> CurvePo
     step = training_step_time(config, log, ranks, device, traffic)
     return CurvePoint(
         ranks,
-        size / step.seconds,
+        size * config.training.batches_per_step / step.seconds,
         step.bottleneck,
         rank_bytes(config, log, ranks, device).on("device", device),
         fits(config, log, ranks, device),

@@ -9,6 +9,7 @@ from tpnet_dist.config import Config
 from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
 from tpnet_dist.memory.row_cache import bytes_per_row
 from tpnet_dist.planning.devices import Device
+from tpnet_dist.planning.exchange_count import WireSizes
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import training_cost, weight_count
 from tpnet_dist.ranks.blocks import Blocks
@@ -18,6 +19,7 @@ from tpnet_dist.training.memory_sizes import (
     STATES_PER_WEIGHT,
     memory_nodes,
     memory_width,
+    rows_to_keep,
     slots_of,
 )
 
@@ -33,6 +35,10 @@ class RankBytes:
     """Of the largest rank."""
 
     rows: int
+    products: int
+    """Of its rows with themselves, kept on cores; a GPU computes them anew."""
+    cache: int
+    """Rows of other ranks that it keeps."""
     neighbors: int
     """Of training events, and of all."""
     clocks: int
@@ -70,22 +76,54 @@ def rank_bytes(
     config: Config, log: LogShape, num_ranks: int, device: Device, *, train_share: float | None = None
 ) -> RankBytes:
     """`train_share`: of the events that training sees, which have a neighbour index of their own."""
-    train_share = train_share_of(config) if train_share is None else train_share
     events = -(-config.training.batch_size // num_ranks)
-    cost, weights = training_cost(config, log, events), weight_count(config, log)
-    entries = 2 * len(log) * (1 + train_share)
+    cost, nodes = training_cost(config, log, events), memory_nodes(config, log)
     has_memory = config.memory.enabled
-    nodes, layers, width = memory_nodes(config, log), config.memory.hops + 1, memory_width(config.memory, log)
+    own = Blocks(nodes, num_ranks).rows_per_rank if has_memory else 0
+    layers = config.memory.hops + 1
     return RankBytes(
-        rows=Blocks(nodes, num_ranks).rows_per_rank * layers * width * FLOAT_BYTES if has_memory else 0,
-        neighbors=int(BYTES_PER_ENTRY * entries / num_ranks),
+        rows=own * layers * memory_width(config.memory, log) * FLOAT_BYTES,
+        products=own * layers * layers * FLOAT_BYTES if device.is_host else 0,
+        cache=cache_rows_of(config, log, num_ranks, device, train_share=train_share)
+        * WireSizes.of(config, log).row_with_products,
+        neighbors=_neighbor_bytes(config, log, num_ranks, train_share),
         clocks=CLOCK_BYTES * nodes if has_memory else 0,
         features=FLOAT_BYTES * (log.num_nodes * log.node_width + len(log) * log.edge_width),
-        weights=weights * FLOAT_BYTES * (STATES_PER_WEIGHT + (num_ranks > 1)),
+        weights=weight_count(config, log) * FLOAT_BYTES * (STATES_PER_WEIGHT + (num_ranks > 1)),
         activations=int(cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes),
         in_flight=_in_flight(config, log, num_ranks) if has_memory else 0,
         base=device.base_bytes,
     )
+
+
+def cache_rows_of(
+    config: Config, log: LogShape, num_ranks: int, device: Device, *, train_share: float | None = None
+) -> int:
+    """How many rows of others the first rank keeps, by the rule of a run; where nobody else is at work."""
+    if not config.memory.enabled:
+        return 0
+    nodes = memory_nodes(config, log)
+    own = Blocks(nodes, num_ranks).rows_per_rank
+    free = device.memory_bytes - device.base_bytes
+    if device.is_host:
+        sharers = min(num_ranks, device.ranks_per_host)
+        free = device.host_memory_bytes // sharers - device.base_bytes
+        # which are there before a run looks for room
+        free -= _neighbor_bytes(config, log, num_ranks, train_share)
+    wire, weights = WireSizes.of(config, log), weight_count(config, log) * FLOAT_BYTES * STATES_PER_WEIGHT
+    rows = own * (config.memory.hops + 1) * memory_width(config.memory, log) * FLOAT_BYTES
+    return rows_to_keep(
+        config.memory.cache_rows,
+        wire.row_with_products,
+        remote=nodes - own,
+        free=max(0, free),
+        left=free - rows - CLOCK_BYTES * nodes - weights,
+    )
+
+
+def _neighbor_bytes(config: Config, log: LogShape, num_ranks: int, train_share: float | None) -> int:
+    train_share = train_share_of(config) if train_share is None else train_share
+    return int(BYTES_PER_ENTRY * 2 * len(log) * (1 + train_share) / num_ranks)
 
 
 def _in_flight(config: Config, log: LogShape, num_ranks: int) -> int:

@@ -12,6 +12,8 @@ from tpnet_dist.whole_file import whole_file
 
 PARTS = {
     "rows": "rows of its nodes",
+    "products": "products of its rows",
+    "cache": "rows of others it keeps",
     "neighbors": "neighbour index of its nodes",
     "clocks": "clocks of all nodes",
     "features": "features, mapped from files",

@@ -44,32 +44,42 @@ class StepTime:
             return self.products + self.memory + self.calls + self.host + self.link
         return max(self.products + self.memory, self.calls, self.host, self.link)
 
+    def times(self, count: int) -> "StepTime":
+        """So many of them."""
+        parts = {name: count * getattr(self, name) for name in _PARTS}
+        return StepTime(**parts, is_host=self.is_host)
+
     @property
     def bottleneck(self) -> str:
         """The part that takes longest; for a GPU, which of those that go on side by side."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "is_host"}
+        parts = {name: getattr(self, name) for name in _PARTS}
         if not self.is_host:
             kernels = {name: parts.pop(name) for name in ("products", "memory")}
             parts[max(kernels, key=lambda name: kernels[name])] = sum(kernels.values())
         return max(parts, key=lambda name: parts[name])
 
 
+_PARTS = tuple(field.name for field in fields(StepTime) if field.name != "is_host")
+
+
 def training_step_time(
     config: Config, log: LogShape, num_ranks: int, device: Device, traffic: RowTraffic
 ) -> StepTime:
-    """`traffic`: of one rank, mean of its batches if there are several."""
-    events = -(-config.training.batch_size // num_ranks)
+    """Of `batches_per_step` batches; `traffic`: of one rank, mean of its batches if there are several."""
+    batches, events = config.training.batches_per_step, -(-config.training.batch_size // num_ranks)
     weight_bytes = weight_count(config, log) * FLOAT_BYTES
     gradients = 2 * weight_bytes * (num_ranks - 1) / num_ranks
-    return _time(
+    # gradients are summed and learned from once in a step
+    one_batch = _time(
         config,
         log,
         num_ranks,
         device,
         training_cost(config, log, events),
-        more_bytes=_PASSES_OF_ADAM * weight_bytes,
-        sent=_row_bytes(config, log, traffic) + gradients,
+        more_bytes=_PASSES_OF_ADAM * weight_bytes / batches,
+        sent=_row_bytes(config, log, traffic) + gradients / batches,
     )
+    return one_batch.times(batches)
 
 
 def scoring_step_time(

@@ -53,6 +53,14 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
         ranks *= 2
     if ranks <= _MOST_RANKS:
         yield f"{ranks} ranks"
+    if num_ranks > 1 and config.memory.enabled:
+        if config.memory.exchange_dtype == "float32":
+            changed = replace(config, memory=replace(config.memory, exchange_dtype="bfloat16"))
+            if fits(changed, log, num_ranks, device):
+                yield "--memory.exchange-dtype bfloat16 (rows of others take half; rounded on their way)"
+        changed = replace(config, memory=replace(config.memory, cache_rows=0))
+        if fits(changed, log, num_ranks, device):
+            yield "--memory.cache-rows 0 (no rows of others are kept; more traffic)"
     width = memory_width(config.memory, log)
     for smaller in sorted({max(1, width * share // 8) for share in (6, 4, 2, 1)}, reverse=True):
         changed = replace(config, memory=replace(config.memory, width=smaller))

@@ -54,12 +54,18 @@ class MemorySizes:
         kept_bytes = bytes_per_row(layers, width, torch.float32, getattr(torch, settings.exchange_dtype))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
-        most = free // _SHARE_FOR_CACHE // kept_bytes if settings.cache_rows is None else settings.cache_rows
-        # the other half is for activations
-        room = (free - rows - clocks - others) // 2 // kept_bytes
-        cache_rows = max(0, min(most, room, remote))
+        left = free - rows - clocks - others
+        cache_rows = rows_to_keep(settings.cache_rows, kept_bytes, remote=remote, free=free, left=left)
         exchange = min(slots_of(config, world.num_ranks), remote) * kept_bytes
         return cls(rows, clocks, cache_rows, cache_rows * kept_bytes, exchange)
+
+
+def rows_to_keep(asked: int | None, row_bytes: int, *, remote: int, free: int, left: int) -> int:
+    """Of the `remote` rows, as many as may be; `left`: of what is free, beside all that a rank must have."""
+    most = free // _SHARE_FOR_CACHE // row_bytes if asked is None else asked
+    # the other half is for activations
+    room = left // 2 // row_bytes
+    return max(0, min(most, room, remote))
 
 
 def slots_of(config: Config, num_ranks: int) -> int:

@@ -1,6 +1,5 @@
 """What a finished run says: `results.json`, and the same as a table."""
 
-import resource
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tpnet_dist.config import Config
+from tpnet_dist.peak_memory import peak_bytes
 from tpnet_dist.ranks.gather import gather_varied
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.figures import Figures, mean_and_deviation, settings_and_kinds
@@ -48,10 +48,7 @@ def facts_of(config: Config, world: World) -> dict[str, Any]:
 
 def peak_memory_by_rank(device: torch.device) -> list[int]:
     """On the GPU what torch held, else what the process held."""
-    if device.type == "cuda":
-        mine = torch.cuda.max_memory_allocated(device)
-    else:
-        mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    mine = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_bytes()
     by_rank: list[int] = torch.cat(gather_varied(torch.tensor([mine], device=device))).tolist()
     return by_rank
 

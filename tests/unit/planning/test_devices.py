@@ -22,7 +22,7 @@ def test_a_3090_is_what_its_maker_says() -> None:
 
 def test_ranks_of_several_hosts_share_their_network() -> None:
     device = device_named("rtx3090")
-    assert device.link_bytes_per_second(4) == pytest.approx(0.7 * 31.5e9)
+    assert device.link_bytes_per_second(4) == pytest.approx(10e9, rel=0.01), "through the host, as assumed"
     # of 8 ranks, a rank sends 4 of 7 parts to the other host, and four share 1.25 GB/s
     assert device.link_bytes_per_second(8) == pytest.approx(0.7 * 1.25e9 / 4 * 7 / 4)
 

@@ -8,7 +8,7 @@ from tests.training_runs import SMALL_MODEL
 from tpnet_dist.config import Config
 from tpnet_dist.planning.devices import Device, device_named
 from tpnet_dist.planning.log_shape import LogShape
-from tpnet_dist.planning.rank_bytes import rank_bytes
+from tpnet_dist.planning.rank_bytes import cache_rows_of, rank_bytes
 from tpnet_dist.planning.verdict import fits, largest_log, remedies, rooms
 
 CONFIG = Config(model=SMALL_MODEL)
@@ -30,10 +30,36 @@ def test_rows_and_neighbours_are_what_the_layout_says() -> None:
     assert sizes.on("host", GPU) == sizes.neighbors + sizes.clocks
 
 
+def test_rows_of_others_that_a_run_keeps_are_counted() -> None:
+    """A kept row takes its 3,040 bytes and 4 × 4 products."""
+    log, row = LogShape.random(10**8), 4 * 190 * 4 + 4 * 4 * 4
+    sizes = rank_bytes(Config(), log, 4, GPU)
+    assert sizes.cache == (GPU.memory_bytes - GPU.base_bytes) // 8 // row * row, "an eighth of what is free"
+    assert rank_bytes(Config(), log, 1, GPU).cache == 0, "there are no others"
+    few = Config(memory=replace(Config().memory, cache_rows=1000))
+    assert rank_bytes(few, log, 4, GPU).cache == 1000 * row
+    remote = 2001 - -(-2001 // 4)
+    assert cache_rows_of(CONFIG, LogShape.random(100_000), 4, GPU) == remote, "or all there are"
+
+
+def test_the_cache_leaves_half_of_the_room_to_activations() -> None:
+    log = LogShape.random(10**7)
+    rows = rank_bytes(CONFIG, log, 2, GPU).rows
+    device = replace(GPU, memory_bytes=GPU.base_bytes + rows + 50_000_000)
+    assert 0 < rank_bytes(CONFIG, log, 2, device).cache < 25_000_000
+
+
+def test_products_of_rows_with_themselves_are_kept_on_cores_alone() -> None:
+    log = LogShape.random(100_000)
+    assert rank_bytes(CONFIG, log, 1, device_named("cpu")).products == 2001 * 4 * 4 * 4
+    assert rank_bytes(CONFIG, log, 1, GPU).products == 0
+
+
 def test_without_memory_there_are_no_rows() -> None:
     config = replace(CONFIG, memory=replace(CONFIG.memory, enabled=False))
     sizes = rank_bytes(config, LogShape.random(100_000), 2, GPU)
     assert (sizes.rows, sizes.clocks, sizes.in_flight) == (0, 0, 0)
+    assert (sizes.products, sizes.cache) == (0, 0)
     assert sizes.neighbors > 0
 
 
@@ -47,6 +73,19 @@ def test_a_log_that_does_not_fit_is_told_what_helps_and_it_does() -> None:
     assert narrower == "--memory.width 80 instead of 160 (coarser projections)"
     assert fits(CONFIG, log, 2, device)
     assert fits(replace(CONFIG, memory=replace(CONFIG.memory, width=80)), log, 1, device)
+
+
+def test_rows_of_others_may_be_what_is_too_much() -> None:
+    log = LogShape.random(10**7)
+    asked = replace(CONFIG, memory=replace(CONFIG.memory, cache_rows=100_000))
+    # the rule of a run keeps half of what is left for activations: here these take more
+    crowded = replace(asked, training=replace(asked.training, batch_size=20_000))
+    needed = rank_bytes(crowded, log, 2, GPU)
+    device = replace(GPU, memory_bytes=needed.on("device", GPU) - needed.cache // 4)
+    assert not fits(crowded, log, 2, device)
+    found = list(remedies(crowded, log, 2, device))
+    assert "--memory.exchange-dtype bfloat16 (rows of others take half; rounded on their way)" in found
+    assert "--memory.cache-rows 0 (no rows of others are kept; more traffic)" in found
 
 
 def test_the_host_may_be_what_is_full() -> None:

@@ -1,0 +1,37 @@
+"""How long a step takes: more batches per step share one sum of gradients and one step of Adam."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.training_runs import SMALL_MODEL
+from tpnet_dist.config import Config
+from tpnet_dist.planning.devices import device_named
+from tpnet_dist.planning.exchange_count import expected_traffic
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.plan_of import make_plan
+from tpnet_dist.planning.step_time import StepTime, training_step_time
+
+CONFIG = Config(model=SMALL_MODEL)
+LOG = LogShape.random(100_000)
+
+
+def step_of(batches: int) -> StepTime:
+    config = replace(CONFIG, training=replace(CONFIG.training, batches_per_step=batches))
+    traffic = expected_traffic(config, LOG, 2, with_neighbors=True)
+    return training_step_time(config, LOG, 2, device_named("cpu"), traffic)
+
+
+def test_a_step_of_four_batches_takes_less_than_four_steps_of_one() -> None:
+    one, four = step_of(1), step_of(4)
+    assert four.products == pytest.approx(4 * one.products)
+    assert one.memory < four.memory < 4 * one.memory
+    assert one.link < four.link < 4 * one.link
+    assert 3 * one.seconds < four.seconds < 4 * one.seconds
+
+
+def test_an_epoch_has_fewer_steps_then() -> None:
+    config = replace(CONFIG, training=replace(CONFIG.training, batches_per_step=4))
+    plan = make_plan(config, LOG, 2, device_named("cpu"))
+    assert plan.epoch_seconds == pytest.approx(step_of(4).seconds * 0.7 * 100_000 / 800)
+    assert plan.curve[1].events_per_second == pytest.approx(800 / step_of(4).seconds)

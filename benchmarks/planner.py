@@ -61,7 +61,7 @@ def compare(line: Line, folder: Path, device: Device) -> Line:
     traffic, rows_held = traffic_of(data, ranks, steps, cache_rows=line["cache_rows"])
     wire = WireSizes.of(config, data.shape)
     foretold_bytes = {
-        phase: sum(one.bytes_exchanged(wire, products=True) for one in of_ranks)
+        phase: sum(one.bytes_exchanged(wire, products=phase != "propagation") for one in of_ranks)
         for phase, of_ranks in traffic.items()
     }
     mean = mean_traffic(traffic["training"])

@@ -144,7 +144,10 @@ class Memory:
                 records = planner.plan(self.table.rows_NLD.dtype)
                 self._planned_until = float(run.time_N[-1])
             records = [plan if size else None for plan, size in zip(records, run.sizes.tolist(), strict=True)]
-            cached = self._plan_cache(touched, fetch, record=record, at_once=at_once)
+            # copies are of no use where layers travel one by one, as they are stored, and where every row
+            # that is fetched is recorded: it changes at once
+            keep = not at_once and not (record and all(nodes is None for nodes in needed))
+            cached = self._plan_cache(touched, fetch, record=record, keep=keep)
             plans = plans_of(self.exchange, fetch, cached, records, self._next_turn, self.device)
             self._next_turn += sum(plan is not None for plan in records)
             return plans
@@ -247,13 +250,10 @@ class Memory:
                     not_before = float(events.time_B[-1])
         return run
 
-    def _plan_cache(
-        self, touched: Touched, fetch: FetchPlan, *, record: bool, at_once: bool
-    ) -> CacheRun | None:
+    def _plan_cache(self, touched: Touched, fetch: FetchPlan, *, record: bool, keep: bool) -> CacheRun | None:
         if self.cache is None:
             return None
-        if at_once:
-            # layers travel one by one, as they are stored: copies are of no use
+        if not keep:
             self.cache.drop(touched)
             return None
         cached = self.cache.plan_run(touched, fetch, record=record)

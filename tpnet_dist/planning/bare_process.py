@@ -2,6 +2,7 @@
 
 import torch
 
+import tpnet_dist.events.reader  # noqa: F401 — with what reads data
 from tpnet_dist.config import Config
 from tpnet_dist.peak_memory import peak_bytes
 from tpnet_dist.planning.log_shape import LogShape

@@ -1,7 +1,7 @@
 """Keep what a benchmark found: its JSON line, as benchmarks/results/NAME.json.
 
     python -m benchmarks.neighbors --events 1e6 | python -m benchmarks.keep
-    python -m benchmarks.exchange --data data/uci | python -m benchmarks.keep exchange
+    python -m benchmarks.exchange --data data/uci | python -m benchmarks.keep exchange_uci
 
 All that comes in is shown; the last line is kept, with the date, commit, versions and machine it tells of.
 NAME is by default the benchmark's. What was kept under the name before is replaced: Git has it.

@@ -8,7 +8,7 @@ _STATUS = Path("/proc/self/status")
 
 def peak_bytes() -> int:
     """Of this process alone: what `getrusage` says may be that of the process which started it."""
-    if not _STATUS.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    [kib] = [line.split()[1] for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:")]
-    return int(kib) * 1024
+    lines = _STATUS.read_text().splitlines() if _STATUS.exists() else []
+    peaks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    # not every system tells
+    return 1024 * (peaks[0] if peaks else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

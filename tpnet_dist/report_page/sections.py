@@ -93,6 +93,9 @@ def _not_evaluated(run: Run) -> str:
     if not missing:
         return ""
     asked = f"--negatives {' '.join(KINDS)} --baseline edgebank --save"
+    if run.mrr_negatives:
+        # what is saved replaces what was saved before
+        asked = f"--mrr-negatives {run.mrr_negatives} {asked}"
     command = f"python -m tpnet_dist.evaluate {shlex.quote(str(run.folder))} {asked}"
     said = (
         f"Not evaluated: {', '.join(missing)}. They will be on this page after {tag('code', text(command))}."

@@ -107,6 +107,13 @@ def test_what_was_not_evaluated_is_named_with_the_command_that_does_it(tmp_path:
     assert "Not evaluated" not in page_of(write_run(tmp_path / "young", metrics=metrics_of())).text
 
 
+def test_the_command_for_what_is_missing_keeps_what_is_there(tmp_path: Path) -> None:
+    config = config_of()
+    config = replace(config, evaluation=replace(config.evaluation, mrr_negatives=100))
+    shown = page_of(write_run(tmp_path / "ranked", config, results_of(0.9))).text
+    assert "--mrr-negatives 100 --negatives random historical inductive" in shown
+
+
 def test_figures_of_a_later_evaluation_stand_beside_the_runs_own(tmp_path: Path) -> None:
     results = results_of(0.9)
     results["test"] = {"transductive": {"random": {"ap": 0.9, "auc": 0.9}}}

@@ -138,7 +138,12 @@ class CheckpointFolder:
 
     def _read_best(self) -> dict[str, Any]:
         state = read_state(self.folder / BEST_NAME)
-        if state.get("format", FORMAT) != FORMAT:
+        if missing := {"format", "model", "epoch", "log_id"} - state.keys():
+            raise InputError(
+                f"{self.folder / BEST_NAME}: lacks {', '.join(sorted(missing))}, so no run wrote it; "
+                "put the run's own file back, or train anew"
+            )
+        if state["format"] != FORMAT:
             raise InputError(
                 f"{self.folder / BEST_NAME}: it has format {state['format']}, and this version reads "
                 f"{FORMAT}; use the version it was made with"

@@ -283,6 +283,20 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
         read_state(tmp_path / "best.pt")
 
 
+@pytest.mark.parametrize("left", [["format"], ["epoch", "log_id"], ["model"]])
+def test_a_best_file_that_no_run_wrote_is_refused(
+    saved: tuple[Path, TPNet, Progress], left: list[str]
+) -> None:
+    path, model, _ = saved
+    state = read_state(path / "best.pt")
+    torch.save({key: value for key, value in state.items() if key not in left}, path / "best.pt")
+    with (
+        world_of_one() as world,
+        pytest.raises(InputError, match=f"best.pt: lacks {', '.join(left)}, so no run"),
+    ):
+        folder_at(path, world).load_best(model)
+
+
 def test_weights_of_the_released_code_are_taken_by_their_names(tmp_path: Path) -> None:
     source, target = small_model(), small_model()
     torch.save(to_published(source, node_width=8, edge_width=8), tmp_path / "theirs.pt")

@@ -16,6 +16,7 @@ from tests.training_process import TrainingProcess
 from tests.training_runs import small_log
 
 WORDS = ("--training.epochs", 2, "--checkpoint.every-steps", 3)
+SLOW_VALIDATION = (*WORDS, "--evaluation.batch-size", 1)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,30 @@ def test_kills_at_random_moments_change_nothing(
     train(folder, run, *WORDS, ranks=2)
     require_same(run, whole)
     assert not halves_of(run)
+
+
+@pytest.fixture(scope="module")
+def slowly_validated(folder: Path) -> Path:
+    """Two ranks, undisturbed, with a validation that takes seconds."""
+    run = folder.parent / "slowly-validated"
+    train(folder, run, *SLOW_VALIDATION, ranks=2)
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_kills_during_validation_change_nothing(
+    folder: Path, slowly_validated: Path, tmp_path: Path, victim: str
+) -> None:
+    run = tmp_path / "run"
+    process = TrainingProcess.start(folder, run, *SLOW_VALIDATION, ranks=2)
+    steps = sum(line["epoch"] == 1 for line in lines_of(slowly_validated, "step"))
+    process.wait_until(lambda: (run / "metrics.jsonl").exists() and len(lines_of(run, "step")) == steps)
+    kill(process, victim)
+    assert not lines_of(run, "eval")
+    process.end()
+    train(folder, run, *SLOW_VALIDATION, ranks=2)
+    require_same(run, slowly_validated)
 
 
 @pytest.mark.slow

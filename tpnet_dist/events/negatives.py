@@ -22,7 +22,8 @@ from tpnet_dist.events.edge_history import (
     edge_keys,
     places_in,
 )
-from tpnet_dist.events.view import EventView
+from tpnet_dist.events.moment_edges import MomentEdges
+from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_draws import SampleKey, keyed_integers
 
 DESTINATION_STREAM, SEEN_EDGE_STREAM, PAIR_SOURCE_STREAM, PAIR_DESTINATION_STREAM = range(4)
@@ -64,13 +65,16 @@ class RandomDestinations:
 class SeenEdges:
     """`historical` and, given the known edges, `inductive` negatives: both ends of an edge seen earlier.
 
-    Candidates of a batch: distinct edges of the universe first seen before the batch's first event, absent
-    from the batch; `inductive` ones are absent from the known too. Edges stand in order of first appearance,
-    so the candidates are a prefix without the batch's own places: drawing one is drawing a number and
-    stepping over those places. Nothing is rejected and no set of pairs is made; it holds 32 bytes per edge.
+    Candidates of a batch: distinct edges of the universe, first seen before the batch's first moment and
+    absent from all of its moments, within the batch and beyond, so no negative is an event of the batch's
+    own times; `inductive` ones are absent from the known too. Edges stand in order of first appearance, so
+    candidates are a prefix without some places: drawing one is drawing a number and stepping over those.
+    Nothing is rejected and no set of pairs is made; it holds 32 bytes per edge and 16 per event.
     """
 
-    def __init__(self, universe: EdgeHistory, *, known: EdgeHistory | None = None) -> None:
+    def __init__(
+        self, universe: EdgeHistory, moments: MomentEdges, *, known: EdgeHistory | None = None
+    ) -> None:
         if not len(universe.keys_E):
             raise ValueError("no edge to draw from; give a universe of at least one event")
         key_C, first_C = universe.keys_E, universe.first_positions_E
@@ -79,36 +83,26 @@ class SeenEdges:
             is_new = places_in(known.keys_E, key_C) < 0
             key_C, first_C = key_C[is_new], first_C[is_new]
         order_C = np.argsort(first_C)
-        self._num_nodes = universe.num_nodes
+        self._num_nodes, self._moments = universe.num_nodes, moments
         self._first_positions_C, self._keys_C = first_C[order_C], key_C[order_C]
         self._sorted_keys_C, self._place_of_sorted_C = key_C, np.argsort(order_C)
         src_E, dst_E = edge_ends(universe.keys_E, universe.num_nodes)
         self._sources_D, self._destinations_D = np.unique(src_E), np.unique(dst_E)
 
-    def draw(
-        self,
-        key: SampleKey,
-        src_B: NodeIds,
-        dst_B: NodeIds,
-        event_B: Positions,
-        start: int,
-        stop: int,
-        *,
-        before: int | None = None,
-    ) -> tuple[NodeIds, NodeIds]:
+    def draw(self, key: SampleKey, batch: SelectedEvents, start: int, stop: int) -> tuple[NodeIds, NodeIds]:
         """Sources and destinations of the negatives of places start … stop-1 of the whole batch given.
-
-        `before`: the event before which edges count as seen, if it is not the batch's first.
 
         With at least B candidates each event draws one of its own, so they may repeat. With only c < B, the
         first B - c places get random pairs and the others the c candidates, each once.
         """
+        event_B = batch.index
         assert 0 <= start <= stop <= len(event_B), (start, stop, len(event_B))
         if start == stop:
             return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
-        batch_keys = np.unique(edge_keys(src_B, dst_B, self._num_nodes))
-        num_seen = int(np.searchsorted(self._first_positions_C, event_B[0] if before is None else before))
-        excluded_X = self._places_before(num_seen, batch_keys)
+        own_keys = edge_keys(batch.columns.src, batch.columns.dst, self._num_nodes)
+        true_keys = np.unique(np.concatenate([own_keys, self._moments.during(batch.moment)]))
+        num_seen = int(np.searchsorted(self._first_positions_C, batch.moment[0]))
+        excluded_X = self._places_before(num_seen, true_keys)
         num_candidates = num_seen - len(excluded_X)
         num_random = max(0, len(event_B) - num_candidates)
         if num_random:
@@ -117,17 +111,17 @@ class SeenEdges:
             own_B = event_B[start:stop]
             nth = keyed_integers(key, own_B, stream=SEEN_EDGE_STREAM, count=1, below=num_candidates)[:, 0]
         seen_keys = self._keys_C[_step_over(excluded_X, nth)]
-        random_keys = self._random_pairs(key, event_B[start : min(stop, num_random)], batch_keys)
+        random_keys = self._random_pairs(key, event_B[start : min(stop, num_random)], true_keys)
         return edge_ends(np.concatenate([random_keys, seen_keys]), self._num_nodes)
 
-    def _places_before(self, num_seen: int, batch_keys: EdgeKeys) -> Positions:
-        """Where the batch's own edges stand among the first `num_seen`, sorted."""
-        sorted_place = places_in(self._sorted_keys_C, batch_keys)
+    def _places_before(self, num_seen: int, true_keys: EdgeKeys) -> Positions:
+        """Where these edges stand among the first `num_seen`, sorted."""
+        sorted_place = places_in(self._sorted_keys_C, true_keys)
         place = self._place_of_sorted_C[sorted_place[sorted_place >= 0]]
         return np.sort(place[place < num_seen])
 
-    def _random_pairs(self, key: SampleKey, event_R: Positions, batch_keys: EdgeKeys) -> EdgeKeys:
-        """Keys of pairs that are no edge of the batch; the first attempt where all of them are one."""
+    def _random_pairs(self, key: SampleKey, event_R: Positions, true_keys: EdgeKeys) -> EdgeKeys:
+        """Keys of pairs that are none of these edges; the first attempt where all of them are."""
         if not len(event_R):
             return np.empty(0, dtype=np.int64)
         src_RA, dst_RA = (
@@ -138,7 +132,7 @@ class SeenEdges:
             )
         )
         key_RA = edge_keys(src_RA, dst_RA, self._num_nodes)
-        attempt_R = np.isin(key_RA, batch_keys).argmin(axis=1)
+        attempt_R = np.isin(key_RA, true_keys).argmin(axis=1)
         return np.take_along_axis(key_RA, attempt_R[:, None], axis=1)[:, 0]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tpnet_dist.config import NegativeKind
 from tpnet_dist.events.edge_history import EdgeHistory
+from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_draws import SampleKey
@@ -32,24 +33,14 @@ class RandomNegatives:
 
 @dataclass(frozen=True)
 class SeenNegatives:
-    """Both ends are replaced by those of an edge seen before the batch."""
+    """Both ends are replaced by those of an edge seen earlier that none of the batch's times has."""
 
     edges: SeenEdges
     key: SampleKey
-    before_moment: bool = False
 
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
         start, stop, _ = here.indices(len(batch))
-        columns = batch.columns
-        src_B, dst_B = self.edges.draw(
-            self.key,
-            columns.src,
-            columns.dst,
-            batch.index,
-            start,
-            stop,
-            before=first_unseen(batch, self.before_moment),
-        )
+        src_B, dst_B = self.edges.draw(self.key, batch, start, stop)
         return NegativeEnds(src_B, dst_B[:, None])
 
 
@@ -67,7 +58,7 @@ class Universe:
 
     `inductive` negatives are edges first seen after the `known` events. DyGLib takes for known what happened
     up to the end of training, events of new nodes included, though training does not see those.
-    `before_moment`: edges seen earlier must be of an earlier time, not merely of an earlier batch.
+    `before_moment`: EdgeBank knows edges of earlier times, not merely of earlier batches.
     """
 
     def __init__(
@@ -75,6 +66,7 @@ class Universe:
     ) -> None:
         self._events, self._known, self.before_moment = events, known, before_moment
         self._destinations: RandomDestinations | None = None
+        self._moments: MomentEdges | None = None
         self._edges: dict[NegativeKind, SeenEdges] = {}
 
     def random(self, key: SampleKey, count: int = 1, *, avoid_true: bool = False) -> RandomNegatives:
@@ -84,14 +76,19 @@ class Universe:
     def negatives(self, kinds: Sequence[NegativeKind], key: SampleKey) -> list[Negatives]:
         """In the order of `kinds`, of which `random` must be the first if it is among them."""
         return [
-            self.random(key) if kind == "random" else SeenNegatives(self._seen(kind), key, self.before_moment)
-            for kind in kinds
+            self.random(key) if kind == "random" else SeenNegatives(self._seen(kind), key) for kind in kinds
         ]
 
     def _seen(self, kind: NegativeKind) -> SeenEdges:
+        if self._moments is None:
+            # also of events that the universe leaves out: what happened is no negative
+            events = self._events
+            self._moments = MomentEdges.of(EventView(events.log, events.start, events.stop))
         if kind not in self._edges:
             known = self._known if kind == "inductive" else None
             self._edges[kind] = SeenEdges(
-                EdgeHistory.of(self._events), known=None if known is None else EdgeHistory.of(known)
+                EdgeHistory.of(self._events),
+                self._moments,
+                known=None if known is None else EdgeHistory.of(known),
             )
         return self._edges[kind]

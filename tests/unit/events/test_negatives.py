@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.event_logs import random_log
-from tpnet_dist.events.edge_history import EdgeHistory
+from tpnet_dist.events.edge_history import EdgeHistory, edge_keys
+from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.negatives import PAIR_ATTEMPTS, RandomDestinations, SeenEdges
-from tpnet_dist.events.view import EventView
+from tpnet_dist.events.shards import EventColumns
+from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_draws import SampleKey, keyed_integers
 
 KEY = SampleKey(seed=3, epoch=1)
@@ -69,7 +71,7 @@ def test_an_empty_universe_is_refused(tmp_path):
     with pytest.raises(ValueError, match="at least one event"):
         RandomDestinations.of(EventView(log, 3, 3))
     with pytest.raises(ValueError, match="at least one event"):
-        SeenEdges(EdgeHistory.of(EventView(log, 3, 3)))
+        SeenEdges(EdgeHistory.of(EventView(log, 3, 3)), MomentEdges.of(EventView(log, 3, 3)))
 
 
 pairs = st.tuples(st.integers(0, NUM_NODES - 1), st.integers(0, NUM_NODES - 1))
@@ -81,25 +83,40 @@ def history_of(positions, edges):
     return EdgeHistory(src, dst, np.array(positions, np.int64), num_nodes=NUM_NODES)
 
 
-def drawn_edges(seen, edges, positions, start=0, stop=None):
+def seen_edges(positions, edges, *, moments=None, known=None):
+    """All at times of their own, unless `moments` says otherwise."""
     src, dst = np.array(edges, np.int32).reshape(-1, 2).T
-    stop = len(edges) if stop is None else stop
-    found = seen.draw(KEY, src, dst, np.array(positions, np.int64), start, stop)
+    moments = np.array(list(positions if moments is None else moments), np.int64)
+    return SeenEdges(
+        history_of(positions, edges), MomentEdges(moments, edge_keys(src, dst, NUM_NODES)), known=known
+    )
+
+
+def batch_of(edges, positions, moments=None):
+    src, dst = np.array(edges, np.int32).reshape(-1, 2).T
+    moments = np.array(list(positions if moments is None else moments), np.int64)
+    columns = EventColumns(src, dst, moments, np.zeros(len(src), np.float32))
+    return SelectedEvents(np.array(positions, np.int64), moments, columns)
+
+
+def drawn_edges(seen, batch, start=0, stop=None):
+    found = seen.draw(KEY, batch, start, len(batch) if stop is None else stop)
     assert all(column.dtype == np.int32 for column in found)
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-def literal_negatives(universe, known, batch, positions):
-    """`universe`: (position, edge) of all events; candidates as a list, pairs attempt by attempt."""
+def literal_negatives(universe, known, batch, positions, moments):
+    """`universe`: (position, moment, edge) of all events; candidates as a list, pairs attempt by attempt."""
+    true = set(batch) | {edge for _, moment, edge in universe if moments[0] <= moment <= moments[-1]}
     candidates = []
-    for position, edge in universe:
-        if position < positions[0] and edge not in candidates and edge not in batch and edge not in known:
+    for position, _, edge in universe:
+        if position < moments[0] and edge not in candidates and edge not in true and edge not in known:
             candidates.append(edge)
     missing = len(batch) - len(candidates)
     if missing <= 0:
         return [candidates[integer(p, stream=1, below=len(candidates))] for p in positions]
-    sources = sorted({src for _, (src, _) in universe})
-    destinations = sorted({dst for _, (_, dst) in universe})
+    sources = sorted({src for _, _, (src, _) in universe})
+    destinations = sorted({dst for _, _, (_, dst) in universe})
     random_pairs = []
     for position in positions[:missing]:
         attempts = [
@@ -109,7 +126,7 @@ def literal_negatives(universe, known, batch, positions):
             )
             for slot in range(PAIR_ATTEMPTS)
         ]
-        random_pairs.append(next((pair for pair in attempts if pair not in batch), attempts[0]))
+        random_pairs.append(next((pair for pair in attempts if pair not in true), attempts[0]))
     return random_pairs + candidates
 
 
@@ -119,17 +136,36 @@ def literal_negatives(universe, known, batch, positions):
     left_out=st.integers(2, 7),
     known=st.none() | st.sets(pairs, max_size=8),
     bounds=st.tuples(st.integers(0, 60), st.integers(1, 12)),
+    new_times=st.lists(st.booleans(), min_size=60, max_size=60),
 )
-def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, known, bounds):
-    universe = [(p, edge) for p, edge in enumerate(edges) if p % left_out != 1]
+def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, known, bounds, new_times):
+    is_first = [True, *new_times]
+    moments = [max(p for p in range(place + 1) if is_first[p]) for place in range(len(edges))]
+    universe = [(p, moments[p], edge) for p, edge in enumerate(edges) if p % left_out != 1]
     start = min(bounds[0], len(edges) - 1)
-    batch, positions = edges[start : start + bounds[1]], range(start, min(start + bounds[1], len(edges)))
-    seen = SeenEdges(
-        history_of(*zip(*universe, strict=True)),
+    here = slice(start, min(start + bounds[1], len(edges)))
+    batch, positions = edges[here], range(here.start, here.stop)
+    of_universe = list(zip(*universe, strict=True))
+    seen = seen_edges(
+        of_universe[0],
+        of_universe[2],
+        moments=of_universe[1],
         known=None if known is None else history_of(range(len(known)), sorted(known)),
     )
-    expected = literal_negatives(universe, known or set(), batch, positions)
-    assert drawn_edges(seen, batch, positions) == expected
+    expected = literal_negatives(universe, known or set(), batch, positions, moments[here])
+    assert drawn_edges(seen, batch_of(batch, positions, moments[here])) == expected
+
+
+def test_no_negative_is_an_event_of_the_same_time_beyond_the_batch():
+    """Times 0 0 0 0 | 4 4 4 4 4 4, batches of two: the second moment has most edges of the first."""
+    edges = [(0, 1), (0, 2), (0, 3), (0, 4), (0, 1), (0, 2), (0, 3), (5, 5), (0, 1), (0, 2)]
+    seen = seen_edges(range(10), edges, moments=[0] * 4 + [4] * 6)
+    for start in (4, 6, 8):
+        here = slice(start, start + 2)
+        drawn = drawn_edges(seen, batch_of(edges[here], range(start, start + 2), [4, 4]))
+        # only (0, 4) is left of what was seen; the other place has a random pair
+        assert drawn[1] == (0, 4)
+        assert drawn[0] not in edges[4:]
 
 
 @settings(deadline=None)
@@ -137,20 +173,19 @@ def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, known, bou
 def test_slices_of_a_batch_draw_what_the_whole_batch_draws(edges, first, size, cuts):
     first = min(first, len(edges) - 1)
     batch, positions = edges[first : first + size], range(first, min(first + size, len(edges)))
-    seen = SeenEdges(history_of(range(len(edges)), edges))
+    seen, whole = seen_edges(range(len(edges)), edges), batch_of(batch, positions)
     borders = [0, *sorted(min(cut, len(batch)) for cut in cuts), len(batch)]
-    parts = [drawn_edges(seen, batch, positions, *bounds) for bounds in pairwise(borders)]
-    assert list(chain.from_iterable(parts)) == drawn_edges(seen, batch, positions)
+    parts = [drawn_edges(seen, whole, *bounds) for bounds in pairwise(borders)]
+    assert list(chain.from_iterable(parts)) == drawn_edges(seen, whole)
 
 
 def test_each_candidate_is_drawn_equally_often():
     past = [(src, dst) for src in range(5) for dst in range(5)]
     batch = [(0, 0), (2, 3), (5, 5)]
-    seen = SeenEdges(history_of(range(28), past + batch))
+    seen = seen_edges(range(28), past + batch)
     counts = Counter()
     for epoch in range(1000):
-        src, dst = np.array(batch, np.int32).T
-        found = seen.draw(SampleKey(0, epoch), src, dst, np.arange(25, 28), 0, 3)
+        found = seen.draw(SampleKey(0, epoch), batch_of(batch, range(25, 28)), 0, 3)
         counts.update(zip(*(column.tolist() for column in found), strict=True))
     assert set(counts) == set(past) - set(batch)
     expected = 3000 / 23
@@ -159,13 +194,12 @@ def test_each_candidate_is_drawn_equally_often():
 
 
 def test_pairs_are_kept_when_every_pair_is_an_edge_of_the_batch():
-    seen = SeenEdges(history_of([0], [(2, 3)]))
-    assert drawn_edges(seen, [(2, 3), (2, 3)], [0, 1]) == [(2, 3), (2, 3)]
+    seen = seen_edges([0], [(2, 3)])
+    assert drawn_edges(seen, batch_of([(2, 3), (2, 3)], [0, 1])) == [(2, 3), (2, 3)]
 
 
 def test_no_candidate_is_left_when_every_edge_is_known():
     edges = [(src, dst) for src in range(4) for dst in range(4)]
-    history = history_of(range(16), edges)
-    seen = SeenEdges(history, known=history)
-    drawn = drawn_edges(seen, edges[10:], range(10, 16))
+    seen = seen_edges(range(16), edges, known=history_of(range(16), edges))
+    drawn = drawn_edges(seen, batch_of(edges[10:], range(10, 16)))
     assert len(drawn) == 6 and not set(drawn) & set(edges[10:])

@@ -38,6 +38,20 @@ def test_seen_edges_are_of_an_earlier_time_not_of_another_piece(view: EventView)
         assert set(drawn.dst_BC.ravel().tolist()) == {20}
 
 
+def test_events_that_the_universe_leaves_out_are_no_negatives(tmp_path: Path) -> None:
+    """Of the pairs of nodes 0, 1 with 1, 2, 3 three are events of time 5, two of these not of the universe."""
+    log = write_log(tmp_path, np.array([1, 0, 0, 0, 1]), np.array([2, 2, 3, 1, 3]), np.array([5, 5, 5, 6, 6]))
+    events = EventView(log, 0, 5, touching_nodes=np.array([False, True, False, False]))
+    universe, batch = Universe(events), events.read(0, 1)
+    pairs = set()
+    for epoch in range(60):
+        [historical] = universe.negatives(["historical"], SampleKey(0, epoch))
+        drawn = historical.draw(batch, slice(None))
+        assert drawn.src_B is not None
+        pairs.add((int(drawn.src_B[0]), int(drawn.dst_BC[0, 0])))
+    assert pairs == {(0, 1), (1, 1), (1, 3)}
+
+
 def test_edge_bank_remembers_nothing_of_the_same_time(view: EventView) -> None:
     bank = EdgeBank.of(view)
     last_piece = view.read(16, 20)

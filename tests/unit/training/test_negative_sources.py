@@ -39,7 +39,7 @@ def test_seen_edges_are_of_an_earlier_time_not_of_another_piece(view: EventView)
 
 
 def test_events_that_the_universe_leaves_out_are_no_negatives(tmp_path: Path) -> None:
-    """Of the pairs of nodes 0, 1 with 1, 2, 3 three are events of time 5, two of these not of the universe."""
+    """Of the pairs of nodes 0, 1 with 1, 2, 3 three happen at 5, two of them outside the universe."""
     log = write_log(tmp_path, np.array([1, 0, 0, 0, 1]), np.array([2, 2, 3, 1, 3]), np.array([5, 5, 5, 6, 6]))
     events = EventView(log, 0, 5, touching_nodes=np.array([False, True, False, False]))
     universe, batch = Universe(events), events.read(0, 1)

@@ -226,7 +226,9 @@ def refusal_after_training(*words: object) -> str:
     [
         (("--memory.decay", -1), "memory.decay is -1"),
         (("--memory.width", 10**9), "memory.width 1000000000: rows"),
-        (("--model.channels", 60_000), "and the model 1,152"),
+        (("--model.channels", 60_000), "the model 1,152"),
+        (("--memory.width", 10**7), "lower training.batch_size, model.neighbors or memory.width"),
+        (("--training.batch-size", 10**7), "a step of 10,000,000 events at least"),
         (("--model.weights", "nowhere.pt"), "nowhere.pt: there is no such checkpoint"),
         (("--preset", "nowhere"), "unknown preset nowhere"),
         (("--training.batchsize", 3), "did you mean --training.batch_size"),

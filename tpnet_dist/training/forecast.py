@@ -22,11 +22,19 @@ from tpnet_dist.training.memory_sizes import (
     memory_nodes,
     memory_width,
     sharers_of,
+    step_bytes_of,
     weight_bytes_of,
 )
 from tpnet_dist.training.run_data import plan_of, split_of
 from tpnet_dist.training.run_model import build_model
 from tpnet_dist.training.weights_file import read_state, start_from
+
+_CAUSES = (
+    "memory.width or memory.hops",
+    "model.channels",
+    "training.batch_size, model.neighbors or memory.width",
+)
+"""Of the size of rows, of the model and of a step."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Forecast:
     """Per rank; like all that follow."""
     neighbor_bytes: int
     weight_bytes: int
+    step_bytes: int
+    """At the least."""
 
     @classmethod
     def of(cls, config: Config, world: World) -> "Forecast":
@@ -75,6 +85,7 @@ class Forecast:
             ),
             neighbor_bytes=neighbor_bytes,
             weight_bytes=weight_bytes,
+            step_bytes=step_bytes_of(config, log, world.num_ranks),
         )
         forecast.require_room(free_bytes(world.device), world)
         return forecast
@@ -82,13 +93,14 @@ class Forecast:
     def require_room(self, free: int, world: World) -> None:
         """The cache is not counted: it takes what is left, or nothing."""
         has_gpu, sharers = world.device.type == "cuda", sharers_of(world)
-        rows, weights = self.memory.rows * sharers, self.weight_bytes * sharers
-        if rows + weights > free:
+        parts = [bytes_ * sharers for bytes_ in (self.memory.rows, self.weight_bytes, self.step_bytes)]
+        if sum(parts) > free:
+            rows, weights, step = (f"{part / 1e9:,.1f} GB" for part in parts)
             raise InputError(
                 f"memory.width {self.width}: rows of {memory_nodes(self.config, self.log):,} nodes take "
-                f"{rows / 1e9:,.1f} GB and the model {weights / 1e9:,.1f} GB on this "
-                f"{'GPU' if has_gpu else 'host'}, but {free / 1e9:,.1f} GB are free; "
-                "lower memory.width, memory.hops or model.channels, or use more ranks"
+                f"{rows}, the model {weights} and a step of {self.config.training.batch_size:,} events at "
+                f"least {step} on this {'GPU' if has_gpu else 'host'}, but {free / 1e9:,.1f} GB are free; "
+                f"lower {_CAUSES[parts.index(max(parts))]}, or use more ranks"
             )
 
     def show(self, console: Console) -> None:
@@ -121,6 +133,7 @@ class Forecast:
             ("rows exchanged, per rank and batch", f"at most {size(self.memory.exchange)}"),
             ("neighbours, per rank", f"about {size(self.neighbor_bytes)}"),
             ("weights and optimizer", size(self.weight_bytes)),
+            ("in work during a step, per rank", f"at least {size(self.step_bytes)}"),
         ]
 
     def _remarks(self) -> list[str]:

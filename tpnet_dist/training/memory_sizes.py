@@ -18,6 +18,8 @@ CLOCK_BYTES = 16
 """Per node on every rank: clock and degree."""
 STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam."""
+_KEPT_PER_CHANNEL = 14
+"""Numbers a layer of the mixer keeps for the way back, per channel of every token; 14.7 were counted."""
 _SHARE_FOR_CACHE = 8
 """By default the cache takes one part in so many of a rank's memory."""
 
@@ -72,6 +74,17 @@ def slots_of(config: Config, num_ranks: int) -> int:
     """Nodes of a rank's slice of a training batch: two ends, a negative, and the neighbours of each."""
     events = -(-config.training.batch_size // num_ranks)
     return events * 3 * (1 + config.model.neighbors)
+
+
+def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
+    """What a rank works with in a training step, at the least: the rows of neighbours, slot by slot and once
+    more in the order of their products, and what the mixer keeps. Other layers come on top."""
+    events, model = -(-config.training.batch_size // num_ranks), config.model
+    row = (config.memory.hops + 1) * memory_width(config.memory, log) if config.memory.enabled else 0
+    rows = 2 * 3 * events * model.neighbors * row * FLOAT_BYTES
+    tokens = 4 * events * model.neighbors  # two links have four ends
+    number = 2 if config.training.precision == "bfloat16" else FLOAT_BYTES
+    return rows + tokens * model.channels * model.mixer_layers * _KEPT_PER_CHANNEL * number
 
 
 def sharers_of(world: World) -> int:

@@ -7,6 +7,7 @@ import pytest
 from tpnet_dist.config import Config
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import few_events, scoring_cost, training_cost, weight_count
+from tpnet_dist.training.memory_sizes import step_bytes_of
 from tpnet_dist.training.run_model import model_for
 
 CONFIG = Config()
@@ -45,3 +46,21 @@ def test_weights_are_the_models() -> None:
     model = model_for(CONFIG, node_width=0, edge_width=172)
     assert weight_count(CONFIG, wide) == sum(weight.numel() for weight in model.parameters())
     assert few_events(CONFIG, wide, 3).edge_features_BSME is not None
+
+
+@pytest.mark.parametrize(
+    ("memory", "model"),
+    [
+        ({}, {}),
+        ({"width": 4000}, {}),
+        ({"width": 500, "hops": 1}, {"neighbors": 50}),
+        ({"enabled": False}, {"mixer_layers": 4, "channels": 344}),
+    ],
+)
+def test_what_a_run_refuses_to_start_without_is_most_of_what_a_step_takes(
+    memory: dict[str, int], model: dict[str, int]
+) -> None:
+    config = replace(CONFIG, memory=replace(CONFIG.memory, **memory), model=replace(CONFIG.model, **model))
+    cost = training_cost(config, LOG, 200)
+    assert 0.6 < step_bytes_of(config, LOG, 1) / (cost.saved_bytes + 2 * cost.largest_bytes) <= 1
+    assert step_bytes_of(config, LOG, 4) == step_bytes_of(config, LOG, 1) / 4

@@ -91,7 +91,8 @@ def parse_train(words: list[str]) -> TrainSettings:
     said = WORDS.read(words)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     layers = read_layers(own.preset, own.config)
-    if own.preset is None and not any(layer.get("data.folder") for layer in [*layers, said]):
+    if not any(layer.get("data.folder") for layer in [*layers, said]):
+        _require_builtin(own.preset)
         layers.insert(0, read_preset(BUILTIN_PRESET))
     if own.profile < 0:
         raise InputError(f"--profile is {own.profile}, but must be at least 0 steps; raise it")
@@ -103,6 +104,15 @@ def parse_train(words: list[str]) -> TrainSettings:
         profile=own.profile,
         debug=own.debug,
     )
+
+
+def _require_builtin(preset: str | None) -> None:
+    """The built-in log is what one gets without a data folder; its figures are not to pass for another's."""
+    if preset not in (None, BUILTIN_PRESET):
+        raise InputError(
+            f"--preset {preset} has settings for a dataset, not its events, and no data folder is given; "
+            f"name it: {PROGRAM} DATA_DIR --preset {preset}"
+        )
 
 
 def show_help() -> NoReturn:

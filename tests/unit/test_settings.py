@@ -9,6 +9,7 @@ import pytest
 from tpnet_dist.config import Config, DataConfig
 from tpnet_dist.config_file import preset_names
 from tpnet_dist.config_keys import CONFIG_KEYS, values_of
+from tpnet_dist.errors import InputError
 from tpnet_dist.settings import OWN_KEYS, parse_train
 
 
@@ -41,6 +42,13 @@ def test_without_data_the_built_in_logs_preset_is_taken() -> None:
     assert parsed("--training.epochs", "3") == parsed("--preset", "social", "--training.epochs", "3")
 
 
+def test_settings_of_a_dataset_want_its_folder() -> None:
+    with pytest.raises(
+        InputError, match=r"--preset uci has settings .* no data folder .* DATA_DIR --preset uci"
+    ):
+        parse_train(["--preset", "uci"])
+
+
 def test_a_data_folder_alone_gives_the_defaults() -> None:
     settings = parse_train(["data/mine"])
     assert settings.config == Config(data=DataConfig(folder="data/mine"))
@@ -48,9 +56,11 @@ def test_a_data_folder_alone_gives_the_defaults() -> None:
 
 
 def test_flags_go_before_the_file_before_the_preset_before_defaults(toml: Path) -> None:
-    assert parsed("--preset", "uci").memory.decay == 1e-7
-    assert parsed("--preset", "uci", "--config", toml).memory.decay == 1e-3
-    config = parsed("--memory.decay", 0, "--training.epochs", 9, "--preset", "can_parl", "--config", toml)
+    assert parsed("data", "--preset", "uci").memory.decay == 1e-7
+    assert parsed("data", "--preset", "uci", "--config", toml).memory.decay == 1e-3
+    config = parsed(
+        "data", "--memory.decay", 0, "--training.epochs", 9, "--preset", "can_parl", "--config", toml
+    )
     assert (config.memory.decay, config.training.epochs, config.training.patience) == (0, 9, 3)
     assert config.model.sampling == "uniform"
     assert config.training.batch_size == 200

@@ -71,7 +71,7 @@ def test_presets_are_the_papers_datasets() -> None:
 
 @pytest.mark.parametrize("name", sorted(name for names in DECAYS.values() for name in names))
 def test_a_preset_has_the_papers_decay_and_sampling(name: str) -> None:
-    config = parse_train(["--preset", name]).config
+    config = parse_train(["data", "--preset", name]).config
     assert name in DECAYS[config.memory.decay]
     assert config.model.sampling == ("uniform" if name == "can_parl" else "recent")
 
@@ -98,7 +98,7 @@ def test_presets_the_papers_tables_and_the_style_of_reports_are_found_in_an_inst
     script = (
         "import launch; from tpnet_dist.settings import BUILTIN_PRESET, parse_train; "
         "from importlib.resources import files; from tpnet_dist.paper_values import paper_value; "
-        "print(launch.__file__, parse_train(['--preset', 'contact']).config.memory.decay, "
+        "print(launch.__file__, parse_train(['data', '--preset', 'contact']).config.memory.decay, "
         "paper_value('uci', 'inductive', 'random', 'ap').mean, "
         "(files('tpnet_dist.report_page') / 'style.css').is_file())"
     )

@@ -75,16 +75,6 @@ class BatchPlan:
         _require_within("from_batch", from_batch, len(self))
         return (self[number] for number in range(from_batch, len(self)))
 
-    def batch_at(self, event: int) -> int:
-        """The batch that begins with `event`; `len(plan)` for the end of the stream."""
-        batch = int(np.searchsorted(self.borders, event))
-        if batch > len(self) or self.borders[batch] != event:
-            raise ValueError(
-                f"event {event} is no batch border of this plan; resume with the batch size and batching "
-                "mode the position came from"
-            )
-        return batch
-
     def num_steps(self, batches_per_step: int) -> int:
         """The last step may have fewer batches."""
         _require_positive("batches_per_step", batches_per_step)

@@ -53,11 +53,6 @@ class LinkQuery:
     def __len__(self) -> int:
         return len(self.ends_BS)
 
-    def split(self, events: int) -> Iterator["LinkQuery"]:
-        """The same query in parts of at most `events` events, in order; parts share the U nodes."""
-        for start in range(0, len(self), events):
-            yield self[start : start + events]
-
     def split_targets(self, targets: int) -> Iterator["LinkQuery"]:
         """The same events with at most `targets` of their destinations at a time, in order."""
         num_ends = self.ends_BS.shape[1]

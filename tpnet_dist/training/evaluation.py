@@ -124,6 +124,7 @@ class Evaluator:
             memory_time=memory_time,
             links_per_event=1 + count,
             title=f"ranking {each.name}, {each.setting}, among {count:,}",
+            speed=self.scorer.ranking_speed,
         )
         self._rewind()
         return scores

@@ -58,7 +58,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
         world.phase.now = f"the evaluation of seed {seed}"
         scorer = Scorer(config, data, RunModel.build(config, data.log, world, seed), display)
         figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data, display), display)
-        return {**figures, **scorer.speed.facts()}
+        return {**figures, **scorer.facts()}
 
     # one seed's model and memory at a time
     by_seed = {seed: evaluate_seed(seed) for seed in config.training.all_seeds()}

@@ -47,9 +47,14 @@ class Speed:
     def events_per_second(self) -> float:
         return self.events / self.seconds if self.seconds else 0.0
 
-    def facts(self) -> dict[str, Any]:
-        links_per_second = self.links / self.seconds if self.seconds else 0.0
-        return {"events_per_second": {"score": self.events_per_second, "links": links_per_second}}
+    @property
+    def links_per_second(self) -> float:
+        return self.links / self.seconds if self.seconds else 0.0
+
+    def add(self, events: int, links: int, seconds: float) -> None:
+        self.events += events
+        self.links += links
+        self.seconds += seconds
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,14 @@ class Scorer:
     parts: RunModel
     display: Display = field(default_factory=Display)
     speed: Speed = field(default_factory=Speed)
+    ranking_speed: Speed = field(default_factory=Speed)
+    """Of passes in which each event has many competitors."""
+
+    def facts(self) -> dict[str, Any]:
+        """How fast it was: events while they were not ranked, links of any kind."""
+        scored, ranked = self.speed, self.ranking_speed
+        links = Speed(0, scored.links + ranked.links, scored.seconds + ranked.seconds)
+        return {"events_per_second": {"score": scored.events_per_second, "links": links.links_per_second}}
 
     def score(
         self,
@@ -71,10 +84,11 @@ class Scorer:
         memory_time: float,
         links_per_event: int,
         title: str = "scoring",
+        speed: Speed | None = None,
     ) -> Scores:
         """(N, X). Records the events unless `evaluation.update` is off.
 
-        Negatives that keep the source come before others; so do their columns.
+        Negatives that keep the source come before others; so do their columns. `speed`: where to count it.
         """
         started = time.perf_counter()
         world, config = self.data.world, self.config
@@ -105,9 +119,7 @@ class Scorer:
                 self.display.advance(len(planned) * world.num_ranks)
         assert done == num_mine
         everything = self._gather(scores_NX, plan)
-        self.speed.events += len(view)
-        self.speed.links += everything.size
-        self.speed.seconds += time.perf_counter() - started
+        (speed or self.speed).add(len(view), everything.size, time.perf_counter() - started)
         return everything
 
     def _gather(self, mine: Tensor, plan: BatchPlan) -> Scores:

@@ -156,7 +156,6 @@ def test_resuming_after_any_step_continues_with_identical_batches(plan, batches_
     for steps_done in range(plan.num_steps(batches_per_step) + 1):
         position = plan.position(steps_done, batches_per_step)
         assert (position.event, position.record_start) == (num_scored, num_recorded)
-        assert plan.batch_at(position.event) == position.batch
         assert list(plan.batches(position.batch)) == whole[position.batch :]
         if steps_done < plan.num_steps(batches_per_step):
             last = whole[plan.step(steps_done, batches_per_step)[-1]]
@@ -219,8 +218,6 @@ def test_positions_outside_the_plan_are_refused():
         lambda: plan.step(2, 2),
         lambda: plan.position(3, 2),
         lambda: plan.num_steps(0),
-        lambda: plan.batch_at(5),
-        lambda: plan.batch_at(11),
         lambda: plan_by_events(-1, 4),
         lambda: slice_of(5, 4, 0, 1),
     ):

@@ -59,6 +59,18 @@ def test_the_memory_ends_as_if_the_part_had_only_been_recorded(folder: Path, wor
     assert torch.equal(rows_of(scored), rows_of(recorded))
 
 
+def test_ranked_events_do_not_count_as_slowly_scored_ones(folder: Path, world: World) -> None:
+    evaluator = evaluator_of(folder, world)
+    evaluator.evaluate("val", kinds=KINDS, mrr_negatives=3)
+    scored, ranked = evaluator.scorer.speed, evaluator.scorer.ranking_speed
+    num_events = sum(len(each.view) for each in evaluator.passes.over("val"))
+    assert (scored.events, scored.links) == (num_events, 4 * num_events)
+    assert (ranked.events, ranked.links) == (num_events, 4 * num_events)
+    speeds = evaluator.scorer.facts()["events_per_second"]
+    assert speeds["score"] == num_events / scored.seconds
+    assert speeds["links"] == 8 * num_events / (scored.seconds + ranked.seconds)
+
+
 def test_a_frozen_memory_stays_as_it_was(folder: Path, world: World) -> None:
     evaluator = evaluator_of(folder, world, evaluation={"update": False})
     before = rows_of(evaluator)

@@ -149,9 +149,21 @@ def test_a_frozen_memory_changes_the_figures(folder: Path, tmp_path: Path) -> No
     words = ("--training.max-steps", 5)
     moving = train_here(folder, tmp_path / "a", *words)
     frozen = train_here(folder, tmp_path / "b", *words, "--evaluation.update", "False")
+    assert (moving["update"], frozen["update"]) == (True, False)
     assert moving["epochs_run"] == frozen["epochs_run"] == 1
     ap_of = [run["test"]["transductive"]["random"]["ap"] for run in (moving, frozen)]
     assert ap_of[0] != ap_of[1]
+
+
+def test_an_evaluation_says_whether_the_memory_stood_still(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train_here(folder, run, "--training.max-steps", 5, "--evaluation.update", "False")
+    done = run_here(evaluate_command.main, run, "--save")
+    assert done.returncode == 0, done.stderr
+    assert "memory still after" in " ".join(done.stdout.split())
+    assert json.loads((run / "evaluation.json").read_text())["update"] is False
+    moving = run_here(evaluate_command.main, run, "--update", "True", "--json")
+    assert json.loads(moving.stdout)["update"] is True
 
 
 def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: Path) -> None:

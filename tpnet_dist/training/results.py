@@ -32,11 +32,12 @@ def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
 
 
 def facts_of(config: Config, world: World) -> dict[str, Any]:
-    """How it was run; without batching and protocol figures cannot be compared."""
+    """How it was run; without batching, protocol and update figures cannot be compared."""
     by_rank = peak_memory_by_rank(world.device)
     return {
         "batching": config.data.batching,
         "protocol": config.evaluation.protocol,
+        "update": config.evaluation.update,
         "device": world.device.type,
         "ranks": world.num_ranks,
         "peak_memory_bytes": max(by_rank),
@@ -54,11 +55,8 @@ def peak_memory_by_rank(device: torch.device) -> list[int]:
 def print_results(results: Mapping[str, Any], console: Console) -> None:
     """The test part, with the standard deviation of several seeds, and the yardsticks beside it."""
     figures: Figures = results["test"]
-    how = (
-        f" ({results['batching']} batching, {results['protocol']} protocol)" if "batching" in results else ""
-    )
     _print_columns(
-        f"Test events, by what they are told apart from{how}",
+        f"Test events, by what they are told apart from{_how(results)}",
         [(setting, kind) for setting, kind, _ in settings_and_kinds(figures)],
         [_figure_columns(results, _CLASSIFYING), _figure_columns(results, _RANKING), _bank_columns(results)],
         console,
@@ -69,6 +67,14 @@ def print_results(results: Mapping[str, Any], console: Console) -> None:
         )
     if "inductive" not in figures:
         console.print("No inductive figures: no test event has a node unseen in training.")
+
+
+def _how(results: Mapping[str, Any]) -> str:
+    """What figures depend on; a run of an earlier version does not say whether its memory stood still."""
+    if "batching" not in results:
+        return ""
+    frozen = "" if results.get("update", True) else ", memory still after training"
+    return f" ({results['batching']} batching, {results['protocol']} protocol{frozen})"
 
 
 def _figure_columns(results: Mapping[str, Any], headings: Mapping[str, str]) -> list[_Column]:

@@ -92,3 +92,10 @@ def test_a_console_too_narrow_for_anything_gets_no_table_without_figures() -> No
     results = full(METRICS[:4], seeds=2)
     del results["baselines"]
     assert printed(results, 40).count("transductive random") == 1
+
+
+def test_the_title_says_when_the_memory_stood_still() -> None:
+    words = " ".join(printed({**full(), "update": False}, 200).split())
+    assert "protocol, memory still after training)" in words
+    assert "memory still" not in printed({**full(), "update": True}, 200)
+    assert "memory still" not in printed(full(), 200)

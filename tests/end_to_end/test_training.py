@@ -9,9 +9,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.command_line import ROOT, run_here, sentence_of
+from tests.event_logs import write_log
 from tests.training_runs import flags_of, small_config, small_log
 from tpnet_dist import evaluate as evaluate_command
 from tpnet_dist import train as train_command
@@ -176,6 +178,20 @@ def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_without_new_nodes_says_at_its_start_that_it_has_no_inductive_figures(
+    folder: Path, tmp_path: Path
+) -> None:
+    src = np.arange(100) % 4
+    few = write_log(tmp_path / "few", src, 4 + src, np.arange(100)).folder
+    words = ("--training.max-steps", 1, "--data.new-node-share", 0, *flags_of(small_config(few)))
+    done = run_here(train_command.main, few, "--run-dir", tmp_path / "few-run", *words)
+    assert done.returncode == 0, done.stderr
+    _, remark, *_ = done.stderr.splitlines()
+    assert remark == "No test event has a node unseen in training: there will be no inductive figures."
+    usual = run_here(train_command.main, folder, "--run-dir", tmp_path / "run", *words)
+    assert "no inductive figures" not in usual.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_four_ranks_train_without_any_argument(tmp_path: Path) -> None:
@@ -261,4 +277,7 @@ def test_another_log_than_that_of_the_run_is_refused(
 ) -> None:
     run, _ = finished
     other = small_log(tmp_path / "other", events=700)
-    assert "made with event log" in refusal(evaluate_command, run, "--data", other)
+    sentence = refusal(evaluate_command, run, "--data", other)
+    assert "made with event log" in sentence
+    # training and evaluation say it alike, and only one of them has a --run-dir
+    assert sentence.endswith("; give the data it was made with, or the folder of another run")

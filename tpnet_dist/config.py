@@ -19,6 +19,14 @@ MAX_TIMEOUT = 7 * 24 * 3600
 """Seconds; what is longer is no limit."""
 
 
+class SettingError(InputError):
+    """Values of these keys are refused, wherever they came from."""
+
+    def __init__(self, sentence: str, keys: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.keys = keys
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """The event log and how it is cut."""
@@ -156,8 +164,9 @@ class TrainingConfig:
         _require(
             1 <= self.timeout <= MAX_TIMEOUT, "training.timeout", self.timeout, f"within 1…{MAX_TIMEOUT:,}"
         )
-        for seed in (self.seed, *self.seeds):
-            _require(0 <= seed < 2**31, "training.seed", seed, f"within 0…{2**31 - 1}")
+        for key, seeds in (("seed", (self.seed,)), ("seeds", self.seeds)):
+            for seed in seeds:
+                _require(0 <= seed < 2**31, f"training.{key}", seed, f"within 0…{2**31 - 1}")
         _require(len(set(self.seeds)) == len(self.seeds), "training.seeds", self.seeds, "distinct numbers")
 
     def all_seeds(self) -> tuple[int, ...]:
@@ -235,4 +244,4 @@ def default_width(num_events: int, num_nodes: int) -> int:
 
 def _require(holds: bool, key: str, value: object, rule: str) -> None:
     if not holds:
-        raise InputError(f"{key} is {value}, but must be {rule}; change it")
+        raise SettingError(f"{key} is {value}, but must be {rule}; change it", tuple(key.split(" + ")))

@@ -11,12 +11,21 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from tpnet_dist.config import Config
+from tpnet_dist.config import Config, SettingError
 from tpnet_dist.errors import InputError
 from tpnet_dist.flags import whole_number
 
 Layer = dict[str, object]
 """Some keys of a run with their values: what a preset, a file or a command line says."""
+
+
+class FileLayer(Layer):
+    """What a file or a preset says, and which it is."""
+
+    def __init__(self, values: Layer, where: str) -> None:
+        super().__init__(values)
+        self.where = where
+
 
 _NO_EFFECT = {
     "memory.prefetch",
@@ -112,10 +121,22 @@ def did_you_mean(name: str, known: Iterable[str], dashes: str = "") -> str:
 def config_from(layers: Iterable[Layer]) -> Config:
     """The defaults, changed by the layers in turn."""
     values: Layer = {}
+    origins: dict[str, str] = {}
     for layer in layers:
         if "training.seed" in layer and "training.seeds" not in layer:
             values["training.seeds"] = ()  # one seed, said later, replaces several
         values |= layer
+        origins |= dict.fromkeys(layer, layer.where if isinstance(layer, FileLayer) else "")
+    try:
+        return _config_of(values)
+    except SettingError as error:
+        # of two keys that do not go together, only if no other place said one of them
+        places = {origins[key] for key in error.keys if key in origins}
+        where = places.pop() if len(places) == 1 else ""
+        raise InputError(f"{where}: {error}" if where else str(error)) from error
+
+
+def _config_of(values: Layer) -> Config:
     sections: dict[str, Any] = {}
     for section, group in get_type_hints(Config).items():
         said = {

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tpnet_dist.config_file import read_config
 from tpnet_dist.errors import InputError
 from tpnet_dist.settings import parse_train
 
@@ -82,10 +83,36 @@ def test_bad_files_are_refused_by_name(content: str, tmp_path: Path) -> None:
     assert refusal("--config", str(path)) == f"{path}: {FILES[content]}"
 
 
-def test_a_value_its_section_refuses_is_refused_from_a_file_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "blamed"),
+    [
+        ("", True),
+        ("--memory.decay 0.5 --preset uci", True),
+        ("--memory.hops 17", False),
+    ],
+)
+def test_a_value_its_section_refuses_is_refused_with_the_file_that_said_it(
+    words: str, *, blamed: bool, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[memory]\nhops = 0\n")
-    assert refusal("--config", str(path)) == "memory.hops is 0, but must be within 1…16; change it"
+    sentence = refusal("--config", str(path), *words.split())
+    assert sentence.startswith(f"{path}: memory.hops is 0, but" if blamed else "memory.hops is 17, but")
+
+
+def test_of_two_values_that_do_not_go_together_a_file_is_named_if_it_said_both(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    both = "data.val_share + data.test_share is 1.25, but must be below 1"
+    path.write_text("[data]\nval_share = 0.5\ntest_share = 0.75\n")
+    assert refusal("--config", str(path)).startswith(f"{path}: {both}")
+    assert refusal("--config", str(path), "--data.val-share=0.5").startswith(both)
+
+
+def test_the_settings_of_a_run_are_refused_by_the_name_of_their_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[training]\nseeds = [1, -2]\n")
+    with pytest.raises(InputError, match=rf"{path}: training.seeds is -2, but"):
+        read_config(path)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:

@@ -118,6 +118,16 @@ def did_you_mean(name: str, known: Iterable[str], dashes: str = "") -> str:
     return f"did you mean {dashes}{best}?" if likeness(best) >= 0.5 else "--help lists what there is"
 
 
+def require_no_seed_is_dropped(said: Layer) -> None:
+    """By a command line; files of runs hold every key, and several seeds beside the one they replace."""
+    seed, seeds = said.get("training.seed"), said.get("training.seeds")
+    if seed is not None and isinstance(seeds, tuple) and seeds and seed not in seeds:
+        raise InputError(
+            f"--training.seed is {seed}, but --training.seeds {' '.join(map(str, seeds))} would replace it; "
+            f"add {seed} to these, or leave one of the two away"
+        )
+
+
 def config_from(layers: Iterable[Layer]) -> Config:
     """The defaults, changed by the layers in turn."""
     values: Layer = {}

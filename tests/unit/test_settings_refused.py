@@ -25,6 +25,10 @@ WORDS = {
     "--training.seeds": "--training.seeds has no value; write one after it",
     "--training.seeds 0 x": "training.seeds holds 'x', but must hold whole numbers; change it",
     "--training.seeds 0 0": "training.seeds is (0, 0), but must be distinct numbers; change it",
+    "--training.seeds 1 2 --training.seed 3": "--training.seed is 3, but --training.seeds 1 2 would replace "
+    "it; add 3 to these, or leave one of the two away",
+    "--training.seed 0 --training.seeds=[1,2]": "--training.seed is 0, but --training.seeds 1 2 would "
+    "replace it; add 0 to these, or leave one of the two away",
     "--training.seed -1": "training.seed is -1, but must be within 0…2147483647; change it",
     "--memory.decay slow": "memory.decay is 'slow', but must be a number; change it",
     "--memory.decay -1e-6": "memory.decay is -1e-06, but must be a finite number of at least 0; change it",

@@ -35,13 +35,14 @@ _NO_EFFECT = {
     "training.timeout",
 }
 _TRUTH = {"true": True, "false": False}
-_RULES: dict[type, tuple[str, str]] = {
-    bool: ("True or False", "True or False"),
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    str: ("text", "texts"),
-    Path: ("a path", "paths"),
+_RULES: dict[type, tuple[str, str, str]] = {
+    bool: ("True or False", "True or False", "--help says what it does"),
+    int: ("a whole number", "whole numbers", "write it like 20 or 1e6"),
+    float: ("a number", "numbers", "write it like 0.5 or 1e-6"),
+    str: ("text", "texts", "put it in quotes"),
+    Path: ("a path", "paths", "put it in quotes"),
 }
+"""Of one, of many, and how to write it."""
 _TOML_TYPES: dict[type, tuple[type, ...]] = {bool: (bool,), int: (int, float), float: (int, float)}
 _LARGEST = 2**63
 
@@ -67,7 +68,9 @@ class Key:
     def from_toml(self, value: object) -> object:
         """The value of a TOML entry, which must be of the key's type."""
         if self.is_list and not isinstance(value, list):
-            raise InputError(f"{self.name} is {value!r}, but must be a list such as [{value!r}]; change it")
+            raise InputError(
+                f"{self.name} is {value!r}, but must be a list such as [{value!r}]; put it in brackets"
+            )
         items: list[object] = value if self.is_list and isinstance(value, list) else [value]
         for item in items:
             if type(item) not in _TOML_TYPES.get(self.kind, (str,)):  # True is no number here
@@ -83,17 +86,20 @@ class Key:
         try:
             return _read(self.kind, word)
         except OverflowError:
-            raise InputError(f"{self.name} is {word}, but must be below 2^63; change it") from None
+            raise InputError(f"{self.name} is {word}, but must be below 2^63; lower it") from None
         except (ValueError, KeyError):
             raise self._refusal(word) from None
 
     def _refusal(self, value: object) -> InputError:
-        one, many = _RULES[self.kind]
+        one, many, remedy = _RULES[self.kind]
         if self.choices:
             one, many = (f"{some} of {', '.join(self.choices)}" for some in ("one", "any"))
+            remedy = "--help explains them"
+        elif isinstance(value, str) and _reads(self.kind, value):  # in TOML
+            remedy = "take the quotes away"
         verb, rule = ("holds", f"hold {many}") if self.is_list else ("is", f"be {one}")
         shown = repr(value) if isinstance(value, str) else str(value)
-        return InputError(f"{self.name} {verb} {shown}, but must {rule}; change it")
+        return InputError(f"{self.name} {verb} {shown}, but must {rule}; {remedy}")
 
 
 def keys_of(group: type, prefix: str = "") -> dict[str, Key]:
@@ -176,6 +182,14 @@ def _read(kind: type, word: str) -> object:
     if abs(number) >= _LARGEST:
         raise OverflowError(word)
     return number
+
+
+def _reads(kind: type, word: str) -> bool:
+    try:
+        _read(kind, word)
+    except (ValueError, KeyError, OverflowError):
+        return False
+    return True
 
 
 def _key(name: str, hint: Any) -> Key:  # noqa: ANN401 — type hints have no common type

@@ -99,7 +99,8 @@ def _check(own: OwnFlags) -> None:
 
 def _require_suffix(flag: str, path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix not in suffixes:
-        raise InputError(f"{flag} {path}: must end in {' or '.join(suffixes)}; change it")
+        file = path.parent / f"{path.stem}{suffixes[0]}"
+        raise InputError(f"{flag} {path}: must end in {' or '.join(suffixes)}; write {file}")
 
 
 def show_help() -> NoReturn:

@@ -73,7 +73,7 @@ class Settings:
         for name in ("seeds", "studies"):
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
-                raise InputError(f"--{name} is {values}, but must be distinct values; change it")
+                raise InputError(f"--{name} is {values}, but must be distinct values; name each once")
         for name, number in (("epochs", self.epochs), ("ranks", self.ranks)):
             if number is not None and number < 1:
                 raise InputError(f"--{name} is {number}, but must be at least 1; raise it")

@@ -51,7 +51,10 @@ def keep(line: str, folder: Path, name: str = "") -> Path:
     content = _content(line)
     name = name or content["benchmark"]
     if not re.fullmatch(r"\w+", name):
-        raise InputError(f"the name is {name!r}, but must be of letters, digits and underscores; change it")
+        plain = re.sub(r"\W+", "_", name)
+        raise InputError(
+            f"the name is {name!r}, but must be of letters, digits and underscores; write {plain!r}"
+        )
     path = folder / f"{name}.json"
     with whole_file(path) as file:
         file.write(f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())

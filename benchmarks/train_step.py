@@ -189,7 +189,7 @@ def _check(settings: Settings, config: Config) -> None:
         if value < 1:
             raise InputError(f"--{name} is {value}, but must be at least 1; raise it")
     if any(number < 1 for number in settings.ranks):
-        raise InputError(f"--ranks is {settings.ranks}, but each must be at least 1; change it")
+        raise InputError(f"--ranks is {settings.ranks}, but each must be at least 1; leave the others out")
     log = EventLog(config.data.folder)
     split, batch_size = split_of(log, config.data), config.training.batch_size
     wanted = settings.steps * (1 + settings.turns)

@@ -72,7 +72,7 @@ class SocialHabits:
         )  # fmt: skip
         for name, value, holds, rule in rules:
             if not holds:
-                raise InputError(f"social habit {name}: {value} must {rule}; change it or leave the default")
+                raise InputError(f"social habit {name}: {value} must {rule}; leave it away for the default")
 
 
 def social_events(

@@ -29,6 +29,7 @@ def results_of(ap: float, **more: Any) -> dict[str, Any]:
         "events_per_second": {"train": 124.4, "score": 367.0},
         "batching": "events",
         "protocol": "dyglib",
+        "update": True,
         "ranks": 2,
         "device": "cpu",
         "peak_memory_bytes": 3 * 2**29,

@@ -19,6 +19,14 @@ MAX_TIMEOUT = 7 * 24 * 3600
 """Seconds; what is longer is no limit."""
 
 
+class SettingError(InputError):
+    """Values of these keys are refused, wherever they came from."""
+
+    def __init__(self, sentence: str, keys: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.keys = keys
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """The event log and how it is cut."""
@@ -42,7 +50,11 @@ class DataConfig:
             _require(0 < getattr(self, name) < 1, f"data.{name}", getattr(self, name), "above 0 and below 1")
         both = self.val_share + self.test_share
         _require(
-            both < 1, "data.val_share + data.test_share", both, "below 1, so that training keeps a share"
+            both < 1,
+            "data.val_share + data.test_share",
+            both,
+            "below 1, so that training keeps a share",
+            "lower one of them",
         )
         _require(0 <= self.new_node_share <= 1, "data.new_node_share", self.new_node_share, "within 0…1")
         _require(0 <= self.split_seed < 2**31, "data.split_seed", self.split_seed, f"within 0…{2**31 - 1}")
@@ -156,9 +168,12 @@ class TrainingConfig:
         _require(
             1 <= self.timeout <= MAX_TIMEOUT, "training.timeout", self.timeout, f"within 1…{MAX_TIMEOUT:,}"
         )
-        for seed in (self.seed, *self.seeds):
-            _require(0 <= seed < 2**31, "training.seed", seed, f"within 0…{2**31 - 1}")
-        _require(len(set(self.seeds)) == len(self.seeds), "training.seeds", self.seeds, "distinct numbers")
+        rule = f"within 0…{2**31 - 1}"
+        _require(0 <= self.seed < 2**31, "training.seed", self.seed, rule)
+        for seed in self.seeds:
+            _require(0 <= seed < 2**31, "training.seeds", seed, rule, "leave it out")
+        are_distinct = len(set(self.seeds)) == len(self.seeds)
+        _require(are_distinct, "training.seeds", self.seeds, "distinct numbers", "name each once")
 
     def all_seeds(self) -> tuple[int, ...]:
         return self.seeds or (self.seed,)
@@ -186,13 +201,9 @@ class EvaluationConfig:
     """Evaluate the test part after each epoch too, to draw its curve; it decides nothing."""
 
     def __post_init__(self) -> None:
-        _require(len(self.negatives) > 0, "evaluation.negatives", self.negatives, "at least one kind")
-        _require(
-            len(set(self.negatives)) == len(self.negatives),
-            "evaluation.negatives",
-            self.negatives,
-            "distinct kinds",
-        )
+        key, kinds = "evaluation.negatives", self.negatives
+        _require(len(kinds) > 0, key, kinds, "at least one kind", "write random, or leave it away")
+        _require(len(set(kinds)) == len(kinds), key, kinds, "distinct kinds", "name each once")
         _require(
             0 <= self.mrr_negatives <= MAX_COMPETITORS,
             "evaluation.mrr_negatives",
@@ -233,6 +244,13 @@ def default_width(num_events: int, num_nodes: int) -> int:
     return max(1, min(10 * math.floor(math.log(2 * num_events)), num_nodes))
 
 
-def _require(holds: bool, key: str, value: object, rule: str) -> None:
+def _require(holds: bool, key: str, value: object, rule: str, remedy: str = "") -> None:
     if not holds:
-        raise InputError(f"{key} is {value}, but must be {rule}; change it")
+        sentence = f"{key} is {value}, but must be {rule}; {remedy or _default_instead(key)}"
+        raise SettingError(sentence, tuple(key.split(" + ")))
+
+
+def _default_instead(key: str) -> str:
+    section, name = key.split(".")
+    default = getattr(getattr(Config(), section), name)
+    return "leave it away for the default" if default is None else f"the default, {default}, will do"

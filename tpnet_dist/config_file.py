@@ -8,7 +8,7 @@ from pathlib import Path
 import tomli_w
 
 from tpnet_dist.config import Config
-from tpnet_dist.config_keys import CONFIG_KEYS, Layer, config_from, did_you_mean, values_of
+from tpnet_dist.config_keys import CONFIG_KEYS, FileLayer, Layer, config_from, did_you_mean, values_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.whole_file import whole_file
 
@@ -70,7 +70,7 @@ def _layer(content: bytes, where: str) -> Layer:
     except ValueError as error:  # not UTF-8, not TOML
         raise InputError(f"{where}: not valid TOML: {error}; mend it there") from error
     try:
-        return {name: _value(name, value) for name, value in _flat(tree).items()}
+        return FileLayer({name: _value(name, value) for name, value in _flat(tree).items()}, where)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

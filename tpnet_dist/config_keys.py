@@ -11,12 +11,21 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from tpnet_dist.config import Config
+from tpnet_dist.config import Config, SettingError
 from tpnet_dist.errors import InputError
 from tpnet_dist.flags import whole_number
 
 Layer = dict[str, object]
 """Some keys of a run with their values: what a preset, a file or a command line says."""
+
+
+class FileLayer(Layer):
+    """What a file or a preset says, and which it is."""
+
+    def __init__(self, values: Layer, where: str) -> None:
+        super().__init__(values)
+        self.where = where
+
 
 _NO_EFFECT = {
     "memory.prefetch",
@@ -26,13 +35,14 @@ _NO_EFFECT = {
     "training.timeout",
 }
 _TRUTH = {"true": True, "false": False}
-_RULES: dict[type, tuple[str, str]] = {
-    bool: ("True or False", "True or False"),
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    str: ("text", "texts"),
-    Path: ("a path", "paths"),
+_RULES: dict[type, tuple[str, str, str]] = {
+    bool: ("True or False", "True or False", "--help says what it does"),
+    int: ("a whole number", "whole numbers", "write it like 20 or 1e6"),
+    float: ("a number", "numbers", "write it like 0.5 or 1e-6"),
+    str: ("text", "texts", "put it in quotes"),
+    Path: ("a path", "paths", "put it in quotes"),
 }
+"""Of one, of many, and how to write it."""
 _TOML_TYPES: dict[type, tuple[type, ...]] = {bool: (bool,), int: (int, float), float: (int, float)}
 _LARGEST = 2**63
 
@@ -58,7 +68,9 @@ class Key:
     def from_toml(self, value: object) -> object:
         """The value of a TOML entry, which must be of the key's type."""
         if self.is_list and not isinstance(value, list):
-            raise InputError(f"{self.name} is {value!r}, but must be a list such as [{value!r}]; change it")
+            raise InputError(
+                f"{self.name} is {value!r}, but must be a list such as [{value!r}]; put it in brackets"
+            )
         items: list[object] = value if self.is_list and isinstance(value, list) else [value]
         for item in items:
             if type(item) not in _TOML_TYPES.get(self.kind, (str,)):  # True is no number here
@@ -74,17 +86,20 @@ class Key:
         try:
             return _read(self.kind, word)
         except OverflowError:
-            raise InputError(f"{self.name} is {word}, but must be below 2^63; change it") from None
+            raise InputError(f"{self.name} is {word}, but must be below 2^63; lower it") from None
         except (ValueError, KeyError):
             raise self._refusal(word) from None
 
     def _refusal(self, value: object) -> InputError:
-        one, many = _RULES[self.kind]
+        one, many, remedy = _RULES[self.kind]
         if self.choices:
             one, many = (f"{some} of {', '.join(self.choices)}" for some in ("one", "any"))
+            remedy = "--help explains them"
+        elif isinstance(value, str) and _reads(self.kind, value):  # in TOML
+            remedy = "take the quotes away"
         verb, rule = ("holds", f"hold {many}") if self.is_list else ("is", f"be {one}")
         shown = repr(value) if isinstance(value, str) else str(value)
-        return InputError(f"{self.name} {verb} {shown}, but must {rule}; change it")
+        return InputError(f"{self.name} {verb} {shown}, but must {rule}; {remedy}")
 
 
 def keys_of(group: type, prefix: str = "") -> dict[str, Key]:
@@ -109,13 +124,35 @@ def did_you_mean(name: str, known: Iterable[str], dashes: str = "") -> str:
     return f"did you mean {dashes}{best}?" if likeness(best) >= 0.5 else "--help lists what there is"
 
 
+def require_no_seed_is_dropped(said: Layer) -> None:
+    """By a command line; files of runs hold every key, and several seeds beside the one they replace."""
+    seed, seeds = said.get("training.seed"), said.get("training.seeds")
+    if seed is not None and isinstance(seeds, tuple) and seeds and seed not in seeds:
+        raise InputError(
+            f"--training.seed is {seed}, but --training.seeds {' '.join(map(str, seeds))} would replace it; "
+            f"add {seed} to these, or leave one of the two away"
+        )
+
+
 def config_from(layers: Iterable[Layer]) -> Config:
     """The defaults, changed by the layers in turn."""
     values: Layer = {}
+    origins: dict[str, str] = {}
     for layer in layers:
         if "training.seed" in layer and "training.seeds" not in layer:
             values["training.seeds"] = ()  # one seed, said later, replaces several
         values |= layer
+        origins |= dict.fromkeys(layer, layer.where if isinstance(layer, FileLayer) else "")
+    try:
+        return _config_of(values)
+    except SettingError as error:
+        # of two keys that do not go together, only if no other place said one of them
+        places = {origins[key] for key in error.keys if key in origins}
+        where = places.pop() if len(places) == 1 else ""
+        raise InputError(f"{where}: {error}" if where else str(error)) from error
+
+
+def _config_of(values: Layer) -> Config:
     sections: dict[str, Any] = {}
     for section, group in get_type_hints(Config).items():
         said = {
@@ -145,6 +182,14 @@ def _read(kind: type, word: str) -> object:
     if abs(number) >= _LARGEST:
         raise OverflowError(word)
     return number
+
+
+def _reads(kind: type, word: str) -> bool:
+    try:
+        _read(kind, word)
+    except (ValueError, KeyError, OverflowError):
+        return False
+    return True
 
 
 def _key(name: str, hint: Any) -> Key:  # noqa: ANN401 — type hints have no common type

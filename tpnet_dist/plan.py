@@ -12,7 +12,7 @@ from tyro.conf import FlagConversionOff, FlagCreatePairsOff, arg
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_layers
-from tpnet_dist.config_keys import CONFIG_KEYS, config_from, keys_of
+from tpnet_dist.config_keys import CONFIG_KEYS, config_from, keys_of, require_no_seed_is_dropped
 from tpnet_dist.errors import InputError, errors_for_people
 
 PROGRAM = "python -m tpnet_dist.plan"
@@ -73,6 +73,7 @@ def parse_plan(words: list[str]) -> tuple[OwnFlags, Config]:
     if "-h" in words or "--help" in words:
         show_help()
     said = WORDS.read(words)
+    require_no_seed_is_dropped(said)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     _check(own)
     return own, config_from([*read_layers(own.preset, own.config), said])
@@ -98,7 +99,8 @@ def _check(own: OwnFlags) -> None:
 
 def _require_suffix(flag: str, path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix not in suffixes:
-        raise InputError(f"{flag} {path}: must end in {' or '.join(suffixes)}; change it")
+        file = path.parent / f"{path.stem}{suffixes[0]}"
+        raise InputError(f"{flag} {path}: must end in {' or '.join(suffixes)}; write {file}")
 
 
 def show_help() -> NoReturn:

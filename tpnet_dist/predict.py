@@ -87,7 +87,9 @@ class PredictCommand:
         try:
             return int(self.at) if self.at.lstrip("+-").isdigit() else float(self.at)
         except ValueError as error:
-            raise InputError(f"at is {self.at!r}, but must be a number; change it") from error
+            raise InputError(
+                f"at is {self.at!r}, but must be a number; write it as the log's times are"
+            ) from error
 
     def settings(self) -> Config | None:
         """Of a checkpoint that has none; None if nothing is said."""

@@ -47,7 +47,8 @@ def parse_report(words: list[str]) -> ReportCommand:
         raise InputError("no run is given; name the folder of one, or see --help")
     command = ReportCommand(**said)  # type: ignore[arg-type]
     if command.out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--out is {command.out}, but must end in .html; change it")
+        page = command.out.parent / f"{command.out.stem}.html"
+        raise InputError(f"--out is {command.out}, but must end in .html; write {page}")
     if len(set(map(Path.resolve, command.runs))) < len(command.runs):
         raise InputError("a run is given twice; give each once")
     return command

@@ -10,7 +10,7 @@ from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_layers, read_preset
-from tpnet_dist.config_keys import CONFIG_KEYS, config_from, keys_of
+from tpnet_dist.config_keys import CONFIG_KEYS, config_from, keys_of, require_no_seed_is_dropped
 from tpnet_dist.errors import InputError
 
 PROGRAM = "python -m tpnet_dist.train"
@@ -89,6 +89,7 @@ def parse_train(words: list[str]) -> TrainSettings:
     if "-h" in words or "--help" in words:
         show_help()
     said = WORDS.read(words)
+    require_no_seed_is_dropped(said)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     layers = read_layers(own.preset, own.config)
     if not any(layer.get("data.folder") for layer in [*layers, said]):

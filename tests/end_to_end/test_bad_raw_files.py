@@ -361,7 +361,7 @@ def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
         ),
         ("convert", "convert: no input files and output folder given; write it, or see"),
         ("synth out", "synth: no --events given; write it, or see python -m data_prep synth --help"),
-        ("synth out --events many", "events is 'many', but must be a whole number; change it"),
+        ("synth out --events many", "events is 'many', but must be a whole number; write it like 20 or 1e6"),
         ("describe one two", "two: the data folder is one already; give one"),
     ],
 )

@@ -9,9 +9,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.command_line import ROOT, run_here, sentence_of
+from tests.event_logs import write_log
 from tests.training_runs import flags_of, small_config, small_log
 from tpnet_dist import evaluate as evaluate_command
 from tpnet_dist import train as train_command
@@ -149,9 +151,21 @@ def test_a_frozen_memory_changes_the_figures(folder: Path, tmp_path: Path) -> No
     words = ("--training.max-steps", 5)
     moving = train_here(folder, tmp_path / "a", *words)
     frozen = train_here(folder, tmp_path / "b", *words, "--evaluation.update", "False")
+    assert (moving["update"], frozen["update"]) == (True, False)
     assert moving["epochs_run"] == frozen["epochs_run"] == 1
     ap_of = [run["test"]["transductive"]["random"]["ap"] for run in (moving, frozen)]
     assert ap_of[0] != ap_of[1]
+
+
+def test_an_evaluation_says_whether_the_memory_stood_still(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train_here(folder, run, "--training.max-steps", 5, "--evaluation.update", "False")
+    done = run_here(evaluate_command.main, run, "--save")
+    assert done.returncode == 0, done.stderr
+    assert "memory still after" in " ".join(done.stdout.split())
+    assert json.loads((run / "evaluation.json").read_text())["update"] is False
+    moving = run_here(evaluate_command.main, run, "--update", "True", "--json")
+    assert json.loads(moving.stdout)["update"] is True
 
 
 def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: Path) -> None:
@@ -162,6 +176,20 @@ def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: P
     assert "1,200 events" in done.stdout
     assert re.search(r"weights and optimizer +\d+\.\d\d MB", done.stdout), done.stdout
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_without_new_nodes_says_at_its_start_that_it_has_no_inductive_figures(
+    folder: Path, tmp_path: Path
+) -> None:
+    src = np.arange(100) % 4
+    few = write_log(tmp_path / "few", src, 4 + src, np.arange(100)).folder
+    words = ("--training.max-steps", 1, "--data.new-node-share", 0, *flags_of(small_config(few)))
+    done = run_here(train_command.main, few, "--run-dir", tmp_path / "few-run", *words)
+    assert done.returncode == 0, done.stderr
+    _, remark, *_ = done.stderr.splitlines()
+    assert remark == "No test event has a node unseen in training: there will be no inductive figures."
+    usual = run_here(train_command.main, folder, "--run-dir", tmp_path / "run", *words)
+    assert "no inductive figures" not in usual.stderr
 
 
 @pytest.mark.slow
@@ -199,7 +227,7 @@ def test_a_loss_that_is_no_number_stops_the_run(folder: Path, tmp_path: Path) ->
     sentence = refusal_after_training(folder, *words)
     assert "epoch 1, step" in sentence
     assert "batch" in sentence
-    assert "learning_rate" in sentence
+    assert sentence.endswith("start again in another --run-dir with a lower training.learning_rate")
     assert not (tmp_path / "run" / "results.json").exists()
     # what led to it can be looked at
     assert all(line["loss"] > 0 for line in lines_of(tmp_path / "run", "step"))
@@ -251,4 +279,7 @@ def test_another_log_than_that_of_the_run_is_refused(
 ) -> None:
     run, _ = finished
     other = small_log(tmp_path / "other", events=700)
-    assert "made with event log" in refusal(evaluate_command, run, "--data", other)
+    sentence = refusal(evaluate_command, run, "--data", other)
+    assert "made with event log" in sentence
+    # training and evaluation say it alike, and only one of them has a --run-dir
+    assert sentence.endswith("; give the data it was made with, or the folder of another run")

@@ -12,8 +12,9 @@ REFUSED = {
     "": "no run is given; name the folder of one, or see --help",
     "runs/a runs/b": "runs/b: the run is runs/a already; give one",
     "runs/a --negatives some": "negatives holds 'some', but must hold any of random, historical, inductive; "
-    "change it",
-    "runs/a --mrr-negatives many": "mrr_negatives is 'many', but must be a whole number; change it",
+    "--help explains them",
+    "runs/a --mrr-negatives many": "mrr_negatives is 'many', but must be a whole number; "
+    "write it like 20 or 1e6",
     "runs/a --negative random": "unknown flag --negative; did you mean --negatives?",
     "runs/a --protocol": "--protocol has no value; write one after it",
     "runs/a --json=yes": "--json=yes: --json takes no value; leave yes away",

@@ -18,8 +18,9 @@ REFUSED = {
     "leave them away",
     "runs/a --pairs p.csv --out ./p.csv": "p.csv: would be replaced by the results; choose another --out",
     "runs/a --observe n.csv --save n.csv": "n.csv: would be replaced by the results; choose another --save",
-    "runs/a --pairs p.csv --out s.csv --at noon": "at is 'noon', but must be a number; change it",
-    "runs/a --top-k many": "top_k is 'many', but must be a whole number; change it",
+    "runs/a --pairs p.csv --out s.csv --at noon": "at is 'noon', but must be a number; "
+    "write it as the log's times are",
+    "runs/a --top-k many": "top_k is 'many', but must be a whole number; write it like 20 or 1e6",
     "runs/a --pair p.csv": "unknown flag --pair; did you mean --pairs?",
     "runs/a --skip-unknown=no": "--skip-unknown=no: --skip-unknown takes no value; leave no away",
 }

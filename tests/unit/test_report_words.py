@@ -14,7 +14,7 @@ from tpnet_dist.report import PROGRAM, parse_report
 
 REFUSED = {
     "": "no run is given; name the folder of one, or see --help",
-    "runs/a --out page.pdf": "--out is page.pdf, but must end in .html; change it",
+    "runs/a --out page.pdf": "--out is page.pdf, but must end in .html; write page.html",
     "runs/a runs/b/../a": "a run is given twice; give each once",
     "runs/a --outt x.html": "unknown flag --outt; did you mean --out?",
     "runs/a --out": "--out has no value; write one after it",

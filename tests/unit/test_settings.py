@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tpnet_dist.config import Config, DataConfig
-from tpnet_dist.config_file import preset_names
+from tpnet_dist.config_file import preset_names, write_config
 from tpnet_dist.config_keys import CONFIG_KEYS, values_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.settings import OWN_KEYS, parse_train
@@ -112,6 +112,14 @@ def test_one_seed_said_later_replaces_several(tmp_path: Path) -> None:
     path.write_text("[training]\nseeds = [1, 2]\n")
     assert parsed("--config", path).training.all_seeds() == (1, 2)
     assert parsed("--config", path, "--training.seed", 5).training.all_seeds() == (5,)
+
+
+def test_one_seed_beside_several_is_taken_where_none_is_dropped(tmp_path: Path) -> None:
+    assert parsed("--training.seeds", 1, 2, "--training.seed", 2).training.all_seeds() == (1, 2)
+    path = tmp_path / "config.toml"
+    write_config(parsed("--training.seeds", 1, 2), path)
+    assert "seed = 0" in path.read_text()
+    assert parsed("--config", path).training.all_seeds() == (1, 2)
 
 
 def test_numbers_may_be_written_as_people_do(tmp_path: Path) -> None:

@@ -107,6 +107,11 @@ def is_manifest(path: Path) -> bool:
 
 def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_NAME
+    if folder.is_file():
+        raise InputError(
+            f"{folder}: is a file, not a data folder; "
+            f"`python -m data_prep convert {folder} OUT` makes one of it"
+        )
     if not folder.is_dir():
         raise InputError(f"{folder}: no such data folder; make one with `python -m data_prep convert`")
     if not path.is_file():

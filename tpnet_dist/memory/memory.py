@@ -311,5 +311,5 @@ def _check_width(num_nodes: int, width: int, projection: ProjectionKind) -> None
         raise InputError(f"width is {width}, but rows have at least 1 column; raise it")
     if projection == "identity" and width != num_nodes:
         raise InputError(
-            f"width is {width}, but the identity projection of {num_nodes} nodes needs that many; change it"
+            f"width is {width}, but the identity projection has a column for each node; make it {num_nodes}"
         )

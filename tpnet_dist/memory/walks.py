@@ -46,7 +46,9 @@ class Walk:
         if self.hops < 1:
             raise InputError(f"hops is {self.hops}, but a walk has at least 1; raise it")
         if not 0 <= self.decay < float("inf"):
-            raise InputError(f"decay is {self.decay}, but must be a finite number of at least 0; change it")
+            raise InputError(
+                f"decay is {self.decay}, but must be a finite number of at least 0; 0 forgets nothing"
+            )
 
     @property
     def layers(self) -> int:

@@ -143,6 +143,6 @@ def _check(*, hops: int, neighbors: int, mixer_layers: int, dropout: float, prof
         if value < least:
             raise ValueError(f"{name} is {value}, but must be at least {least}; raise it")
     if not 0 <= dropout <= MAX_RATE:
-        raise ValueError(f"dropout is {dropout}, but must be within 0 … {MAX_RATE}; change it")
+        raise ValueError(f"dropout is {dropout}, but must be within 0 … {MAX_RATE}; 0 drops nothing")
     if profile not in get_args(Profile):
         raise ValueError(f"profile {profile!r} is unknown; choose one of {', '.join(get_args(Profile))}")

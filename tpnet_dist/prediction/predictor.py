@@ -156,7 +156,8 @@ class Predictor:
         sources = _as_ids(src)
         target_C = self.ids.destinations() if candidates is None else self._known(candidates)
         if not 1 <= k <= len(target_C):
-            raise InputError(f"k is {k:,}, but must be within 1…{len(target_C):,}, the candidates; change it")
+            remedy = "raise it" if k < 1 else "lower it, or give more candidates"
+            raise InputError(f"k is {k:,}, but must be within 1…{len(target_C):,}, the candidates; {remedy}")
         times = as_times(time, self.log.manifest, len(sources))
         require_present(times, self.now)
         source_B = self.ids.find_sources(sources)
@@ -222,7 +223,8 @@ class Predictor:
 
 def _require_within(name: str, value: int, most: int, why: str) -> None:
     if not 0 <= value <= most:
-        raise InputError(f"{name} is {value:,}, but must be within 0…{most:,}, {why}; change it")
+        remedy = "raise it" if value < 0 else "lower it"
+        raise InputError(f"{name} is {value:,}, but must be within 0…{most:,}, {why}; {remedy}")
 
 
 def _as_ids(given: GivenIds) -> Ids:

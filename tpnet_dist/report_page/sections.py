@@ -37,6 +37,7 @@ FIGURES_AND_FACTS = {
     "baselines",
     "batching",
     "protocol",
+    "update",
     "best_epoch",
 }
 """Of `results.json`: shown as results."""

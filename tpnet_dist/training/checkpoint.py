@@ -155,7 +155,7 @@ class CheckpointFolder:
         if log_id != self.run.log_id:
             raise InputError(
                 f"{path}: made with event log {log_id}, the data folder is {self.run.log_id}; "
-                "use the same data, or another --run-dir"
+                "give the data it was made with, or the folder of another run"
             )
 
     def _steps(self) -> list[Path]:

@@ -97,7 +97,7 @@ def _check_the_rest(settings: dict[str, Any]) -> None:
     if stage not in ZERO_STAGES:
         raise InputError(
             f"zero_optimization.stage is {_shown(stage)}, but must be 1 or 2: the weights are few, and every "
-            "rank scores with all of them; change it, or use --training.engine ddp"
+            "rank scores with all of them; write 1, or use --training.engine ddp"
         )
     for key, what in (
         ("scheduler", "the learning rate stays as it is"),
@@ -114,7 +114,9 @@ def _section(settings: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
     for part in sections:
         settings = settings.setdefault(part, {})
         if not isinstance(settings, dict):
-            raise InputError(f"{part} is {_shown(settings)}, but must be an object; change it")
+            raise InputError(
+                f"{part} is {_shown(settings)}, but must be an object; write {{}} there for the defaults"
+            )
     return settings, name
 
 

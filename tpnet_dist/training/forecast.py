@@ -110,7 +110,7 @@ class Forecast:
         for name, value in self._lines():
             table.add_row(name, value)
         console.print(table)
-        for remark in self._remarks():
+        for remark in remarks_on(self.split):
             console.print(remark, highlight=False)
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -136,11 +136,12 @@ class Forecast:
             ("in work during a step, per rank", f"at least {size(self.step_bytes)}"),
         ]
 
-    def _remarks(self) -> list[str]:
-        remarks = []
-        if not self.split.inductive(self.split.test):
-            remarks.append("No test event has a node unseen in training: there will be no inductive figures.")
-        return remarks
+
+def remarks_on(split: Split) -> list[str]:
+    """What may surprise at the end."""
+    if split.inductive(split.test):
+        return []
+    return ["No test event has a node unseen in training: there will be no inductive figures."]
 
 
 def size(num_bytes: float) -> str:

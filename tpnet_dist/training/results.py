@@ -13,15 +13,13 @@ from tpnet_dist.ranks.gather import gather_varied
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.figures import Figures, mean_and_deviation, settings_and_kinds
 
-_HEADINGS = {
-    "ap": "AP",
-    "auc": "AUC",
-    "ap_whole": "AP\nwhole",
-    "auc_whole": "AUC\nwhole",
-    "mrr": "MRR",
-    "hits@10": "Hits\n@10",
-}
+_CLASSIFYING = {"ap": "AP", "auc": "AUC", "ap_whole": "AP\nwhole", "auc_whole": "AUC\nwhole"}
+_RANKING = {"mrr": "MRR", "hits@10": "Hits\n@10"}
 _BANKS = {"edgebank_unlimited": "Edge\nBank", "edgebank_window": "its\nwindow"}
+_UNBOUNDED = 10_000
+
+_Column = tuple[str, list[str]]
+"""Heading and cells."""
 
 
 def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
@@ -34,11 +32,12 @@ def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
 
 
 def facts_of(config: Config, world: World) -> dict[str, Any]:
-    """How it was run; without batching and protocol figures cannot be compared."""
+    """How it was run; without batching, protocol and update figures cannot be compared."""
     by_rank = peak_memory_by_rank(world.device)
     return {
         "batching": config.data.batching,
         "protocol": config.evaluation.protocol,
+        "update": config.evaluation.update,
         "device": world.device.type,
         "ranks": world.num_ranks,
         "peak_memory_bytes": max(by_rank),
@@ -56,27 +55,13 @@ def peak_memory_by_rank(device: torch.device) -> list[int]:
 def print_results(results: Mapping[str, Any], console: Console) -> None:
     """The test part, with the standard deviation of several seeds, and the yardsticks beside it."""
     figures: Figures = results["test"]
-    deviations: Figures = results.get("standard_deviation", {}).get("test", {})
-    banks = {name: heading for name, heading in _BANKS.items() if name in results.get("baselines", {})}
-    shown = {metric for _, _, metrics in settings_and_kinds(figures) for metric in metrics}
-    columns = [name for name in _HEADINGS if name in shown]
-    how = (
-        f" ({results['batching']} batching, {results['protocol']} protocol)" if "batching" in results else ""
+    _print_columns(
+        f"Test events, by what they are told apart from{_how(results)}",
+        [(setting, kind) for setting, kind, _ in settings_and_kinds(figures)],
+        [_figure_columns(results, _CLASSIFYING), _figure_columns(results, _RANKING), _bank_columns(results)],
+        console,
     )
-    title = f"Test events, by what they are told apart from{how}"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
-    table.add_column("events", no_wrap=True)
-    table.add_column("negatives", no_wrap=True)
-    for heading in [*(_HEADINGS[name] for name in columns), *banks.values()]:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for setting, kind, metrics in settings_and_kinds(figures):
-        spread = deviations.get(setting, {}).get(kind, {})
-        cells = [_cell(metrics.get(name), spread.get(name)) for name in columns]
-        # of random destinations that only compete for ranks EdgeBank has no figures
-        beside = [results["baselines"][name]["test"][setting].get(kind, {}).get("ap") for name in banks]
-        table.add_row(setting, kind, *cells, *map(_cell, beside))
-    console.print(table)
-    if banks:
+    if results.get("baselines"):
         console.print(
             "EdgeBank: its AP with all edges seen so far, and with those of the latest time window."
         )
@@ -84,7 +69,68 @@ def print_results(results: Mapping[str, Any], console: Console) -> None:
         console.print("No inductive figures: no test event has a node unseen in training.")
 
 
+def _how(results: Mapping[str, Any]) -> str:
+    """What figures depend on; a run of an earlier version does not say whether its memory stood still."""
+    if "batching" not in results:
+        return ""
+    frozen = "" if results.get("update", True) else ", memory still after training"
+    return f" ({results['batching']} batching, {results['protocol']} protocol{frozen})"
+
+
+def _figure_columns(results: Mapping[str, Any], headings: Mapping[str, str]) -> list[_Column]:
+    """Of those metrics that there are."""
+    rows = list(settings_and_kinds(results["test"]))
+    deviations: Figures = results.get("standard_deviation", {}).get("test", {})
+    spreads = [deviations.get(setting, {}).get(kind, {}) for setting, kind, _ in rows]
+    return [
+        (
+            heading,
+            [_cell(row[2].get(name), spread.get(name)) for row, spread in zip(rows, spreads, strict=True)],
+        )
+        for name, heading in headings.items()
+        if any(name in metrics for _, _, metrics in rows)
+    ]
+
+
+def _bank_columns(results: Mapping[str, Any]) -> list[_Column]:
+    rows, banks = list(settings_and_kinds(results["test"])), results.get("baselines", {})
+    return [
+        # of random destinations that only compete for ranks EdgeBank has no figures
+        (heading, [_cell(banks[name]["test"][setting].get(kind, {}).get("ap")) for setting, kind, _ in rows])
+        for name, heading in _BANKS.items()
+        if name in banks
+    ]
+
+
+def _print_columns(
+    title: str, rows: list[tuple[str, str]], groups: list[list[_Column]], console: Console
+) -> None:
+    """In one table, or in several beneath each other where the console is too narrow for all groups."""
+    shown: list[_Column] = []
+    for group in filter(None, groups):
+        together = _table(title, rows, shown + group, console)
+        if shown and (together.width or 0) > console.width:
+            console.print(_table(title, rows, shown, console), "", crop=False)
+            title, shown = "", []
+        shown = shown + group
+    console.print(_table(title, rows, shown, console), crop=False)
+
+
+def _table(title: str, rows: list[tuple[str, str]], columns: list[_Column], console: Console) -> Table:
+    """As wide as its cells, on any console: none is cut."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table.add_column("events", no_wrap=True)
+    table.add_column("negatives", no_wrap=True)
+    for heading, _ in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, row in enumerate(rows):
+        table.add_row(*row, *(cells[number] for _, cells in columns))
+    table.width = console.measure(table, options=console.options.update_width(_UNBOUNDED)).maximum
+    return table
+
+
 def _cell(value: float | None, spread: float | None = None) -> str:
     if value is None:
         return ""
-    return f"{value:.4f}" if spread is None else f"{value:.4f} ± {spread:.4f}"
+    # without spaces four such columns fit the 80 places of an output that is no terminal
+    return f"{value:.4f}" if spread is None else f"{value:.4f}±{spread:.4f}"

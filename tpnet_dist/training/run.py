@@ -15,7 +15,7 @@ from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.display import Display, display_for
 from tpnet_dist.training.edge_bank_figures import edge_bank_figures
 from tpnet_dist.training.evaluation import Evaluator, Passes
-from tpnet_dist.training.forecast import Forecast
+from tpnet_dist.training.forecast import Forecast, remarks_on
 from tpnet_dist.training.plots import plot_run
 from tpnet_dist.training.results import combined, facts_of, print_results
 from tpnet_dist.training.run_data import RunData
@@ -75,6 +75,9 @@ def open_data(config: Config, world: World) -> RunData:
 def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
     data, display = open_data(config, world), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
+    if world.rank == 0:
+        for remark in remarks_on(data.split):
+            display.say(remark)
     passes = Passes(config, data)
     by_seed = {}
     with closing(RunLog(run.path)) if world.rank == 0 else nullcontext() as log:

@@ -1,12 +1,14 @@
 """Losses and running AP of training steps. Looked at every few steps, so that steps need not wait."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from sklearn.metrics import average_precision_score
 
+from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.account import ExchangeAccount, RowTraffic
 from tpnet_dist.ranks.gather import gather_varied, sum_over_ranks
@@ -17,11 +19,17 @@ from tpnet_dist.training.train_step import StepOutcome
 
 BATCHES_PER_LOOK = 10
 """Of all steps together; a step of more is looked at by itself."""
-REMEDY = (
-    "start again in another --run-dir with a lower training.learning_rate or with model.scale true; "
-    "--model.weights takes the best.pt of this one, and its last checkpoint is from before"
-)
-"""For a run that has lost its way."""
+
+
+def remedy_of(config: Config, progress: Progress, saved: str) -> str:
+    """For a run that has lost its way. `saved`: the step of its last checkpoint, if it has one."""
+    scale = "" if config.model.scale else " or with model.scale true"
+    advice = [f"start again in another --run-dir with a lower training.learning_rate{scale}"]
+    if progress.best_epoch >= 0:
+        advice.append("--model.weights takes the best.pt of this one")
+    if saved:
+        advice.append(f"its last checkpoint, of {saved}, is from before")
+    return "; ".join(advice)
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class StepMeter:
     display: Display
     account: ExchangeAccount
     """Of the memory's rows, on this rank."""
+    remedy: Callable[[], str]
+    """For a loss that is no number."""
     batches_per_step: int = 1
     _before: RowTraffic = field(init=False)
     """Of earlier epochs and evaluations: not these steps'."""
@@ -76,8 +86,8 @@ class StepMeter:
         ap = _running_ap(steps)
         for step, loss in zip(steps, losses, strict=True):
             if not math.isfinite(loss):
-                where = f"epoch {step.epoch + 1}, step {step.number}, batch {step.batches.start}"
-                raise InputError(f"loss is {loss} in {where}, but must be finite; {REMEDY}")
+                where = f"epoch {step.epoch + 1}, step {step.number}, {_counted(step.batches)}"
+                raise InputError(f"loss is {loss} in {where}, but must be finite; {self.remedy()}")
             if self.log is not None:
                 values = {"seed": self.seed, "epoch": step.epoch + 1, "loss": loss, "running_ap": ap}
                 self.log.write("step", step.number, values)
@@ -102,6 +112,12 @@ class StepMeter:
         if not remote or not self._events:
             return {}
         return {"bytes_per_event": received / self._events, "remote_rows_held": held / remote}
+
+
+def _counted(batches: range) -> str:
+    """From 1 on, as epochs and steps are."""
+    first, last = batches.start + 1, batches.stop
+    return f"batch {first}" if first == last else f"batches {first}…{last}"
 
 
 def _running_ap(steps: list[_Step]) -> float:

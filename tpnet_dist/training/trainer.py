@@ -24,7 +24,7 @@ from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.scoring import Scorer
-from tpnet_dist.training.step_meter import REMEDY, StepMeter
+from tpnet_dist.training.step_meter import StepMeter, remedy_of
 from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.weights_file import start_from_file
 
@@ -103,7 +103,13 @@ class SeedTrainer:
             self._mark("recording the events before")
             rows = self._rows_ahead(last_step)
             meter = StepMeter(
-                self.seed, progress, self.log, self.display, self.parts.account, config.batches_per_step
+                self.seed,
+                progress,
+                self.log,
+                self.display,
+                self.parts.account,
+                self._remedy,
+                config.batches_per_step,
             )
             profile = self.profile.begin(self.data.world, self.parts.step.engine, self.display)
             for number in range(progress.steps_of_epoch, last_step):
@@ -219,7 +225,10 @@ class SeedTrainer:
         weights = [weight.detach().isfinite().all() for weight in self.parts.model.parameters()]
         if not torch.stack(weights).all():
             where = f"epoch {self.progress.epoch + 1}, step {self.progress.step}"
-            raise InputError(f"weights are not finite after {where}, but must be; {REMEDY}")
+            raise InputError(f"weights are not finite after {where}, but must be; {self._remedy()}")
+
+    def _remedy(self) -> str:
+        return remedy_of(self.config, self.progress, self.data.world.phase.saved)
 
     def _save(self) -> None:
         self._require_finite_weights()

@@ -118,7 +118,7 @@ def test_what_cannot_be_tabulated_gets_one_sentence(tmp_path: Path) -> None:
     assert refusal("--runs", empty) == f"--runs {empty}: no finished run is there; give folders of runs"
     assert refusal("--runs", first, "--data", "data").startswith("--runs trains nothing")
     assert refusal("--variants", "smaller").startswith("--variants holds 'smaller'; choose among TPNet, ")
-    assert refusal("--seeds", 1, 1) == "--seeds is (1, 1), but must be distinct values; change it"
+    assert refusal("--seeds", 1, 1) == "--seeds is (1, 1), but must be distinct values; name each once"
     assert refusal("--epochs", 0) == "--epochs is 0, but must be at least 1; raise it"
     assert not (tmp_path / "out").exists()
 

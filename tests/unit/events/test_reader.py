@@ -214,6 +214,13 @@ def test_a_folder_without_manifest_is_no_dataset(tmp_path):
         EventLog(tmp_path / "absent")
 
 
+def test_a_file_is_no_data_folder_but_can_be_made_one(tmp_path):
+    file = tmp_path / "events.csv"
+    file.write_text("src,dst,time\n")
+    with pytest.raises(InputError, match=f"is a file, not a data folder; .* convert {file} OUT` makes one"):
+        EventLog(file)
+
+
 def flip_byte(path, position):
     content = bytearray(path.read_bytes())
     content[position] ^= 0xFF

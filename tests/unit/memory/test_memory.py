@@ -236,7 +236,10 @@ def test_a_bad_batch_is_refused_and_changes_nothing(
     [
         (lambda: Memory(5, Walk("decay", 3, 0.1), 0), "width is 0"),
         (lambda: Memory(5, Walk("decay", 3, 0.1), -3), "width is -3"),
-        (lambda: Memory(5, Walk("decay", 3, 0.1), 4, projection="identity"), "5 nodes needs that many"),
+        (
+            lambda: Memory(5, Walk("decay", 3, 0.1), 4, projection="identity"),
+            "has a column for each node; make it 5",
+        ),
         (lambda: Walk("random", 3, 0.1), "walk 'random' is unknown; choose one of decay, count, transition"),  # type: ignore[arg-type]
         (lambda: Walk("decay", 0, 0.1), "hops is 0"),
         (lambda: Walk("decay", 3, -0.1), "decay is -0.1"),

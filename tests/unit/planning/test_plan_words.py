@@ -17,8 +17,8 @@ REFUSED = {
     "--events 1e6 --ranks 0": "--ranks is 0, but must be at least 1; raise it",
     "--events 1e6 --data there": "--data there has its own events and nodes; leave --events and --nodes away",
     "--events 1e6 --device rtx3091": "device 'rtx3091' is unknown; did you mean rtx3090?",
-    "--events 1e6 --figure curve.foo": "--figure curve.foo: must end in .png or .svg; change it",
-    "--calibrate here": "--calibrate here: must end in .toml; change it",
+    "--events 1e6 --figure curve.foo": "--figure curve.foo: must end in .png or .svg; write curve.png",
+    "--calibrate here": "--calibrate here: must end in .toml; write here.toml",
     "--events 1e6 --memory.hop 2": "unknown flag --memory.hop; did you mean --memory.hops?",
     "--data nowhere": "nowhere",
 }

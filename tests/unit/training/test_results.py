@@ -1,10 +1,54 @@
-"""The table of results: every figure in its place, gaps where there is none."""
+"""The table of results: every figure in its place and uncut, gaps where there is none."""
 
 import io
+from typing import Any
 
+import pytest
 from rich.console import Console
 
 from tpnet_dist.training.results import print_results
+
+KINDS = ("random", "historical", "inductive")
+METRICS = ("ap", "auc", "ap_whole", "auc_whole", "mrr", "hits@10")
+
+
+def printed(results: dict[str, Any], width: int) -> str:
+    out = io.StringIO()
+    print_results(results, Console(file=out, width=width))
+    return out.getvalue()
+
+
+def full(metrics: tuple[str, ...] = METRICS, *, seeds: int = 1) -> dict[str, Any]:
+    """Every figure is another number, and so is its deviation."""
+    places = [(setting, kind) for setting in ("transductive", "inductive") for kind in KINDS]
+
+    def numbered(start: float, names: tuple[str, ...]) -> dict[str, Any]:
+        figures: dict[str, Any] = {"transductive": {}, "inductive": {}}
+        for row, (setting, kind) in enumerate(places):
+            figures[setting][kind] = {
+                name: start + row / 100 + place / 1000 for place, name in enumerate(names)
+            }
+        return figures
+
+    banks = ("edgebank_unlimited", "edgebank_window")
+    return {
+        "test": numbered(0.5, metrics),
+        **({"standard_deviation": {"test": numbered(0.2, metrics)}} if seeds > 1 else {}),
+        "baselines": {
+            bank: {"test": numbered(0.8 + place / 10, ("ap",))} for place, bank in enumerate(banks)
+        },
+        "batching": "events",
+        "protocol": "dyglib",
+    }
+
+
+def numbers_in(figures: dict[str, Any]) -> set[str]:
+    return {
+        f"{number:.4f}"
+        for by_kind in figures.values()
+        for metrics in by_kind.values()
+        for number in metrics.values()
+    }
 
 
 def test_random_competitors_without_edge_bank_figures_leave_a_gap() -> None:
@@ -12,6 +56,46 @@ def test_random_competitors_without_edge_bank_figures_leave_a_gap() -> None:
         "test": {"transductive": {"historical": {"ap": 0.75}, "random": {"mrr": 0.5}}},
         "baselines": {"edgebank_unlimited": {"test": {"transductive": {"historical": {"ap": 0.25}}}}},
     }
-    out = io.StringIO()
-    print_results(results, Console(file=out, width=100))
-    assert all(figure in out.getvalue() for figure in ("0.7500", "0.5000", "0.2500"))
+    assert all(figure in printed(results, 100) for figure in ("0.7500", "0.5000", "0.2500"))
+
+
+@pytest.mark.parametrize("width", [40, 80, 81, 100, 120, 200])
+@pytest.mark.parametrize("metrics", [METRICS, METRICS[:4]])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_no_figure_and_no_name_is_cut(width: int, metrics: tuple[str, ...], seeds: int) -> None:
+    results = full(metrics, seeds=seeds)
+    out = printed(results, width)
+    assert "…" not in out
+    assert all(word in out for word in ("transductive", "historical", "inductive"))
+    wanted = numbers_in(results["test"])
+    for bank in results["baselines"].values():
+        wanted |= numbers_in(bank["test"])
+    if seeds > 1:
+        wanted |= {f"±{number}" for number in numbers_in(results["standard_deviation"]["test"])}
+    assert all(number in out for number in wanted)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_no_line_is_longer_than_80_columns_allow(seeds: int) -> None:
+    assert max(map(len, printed(full(seeds=seeds), 80).splitlines())) <= 80
+
+
+def test_what_does_not_fit_comes_in_a_second_table_with_its_rows_named() -> None:
+    assert printed(full(), 80).count("transductive random") == 1
+    two = printed(full(seeds=2), 80)
+    assert two.count("transductive random") == 2
+    assert two.index("AUC") < two.index("MRR") and two.count("Test events") == 1
+    assert printed(full(seeds=2), 200).count("transductive random") == 1
+
+
+def test_a_console_too_narrow_for_anything_gets_no_table_without_figures() -> None:
+    results = full(METRICS[:4], seeds=2)
+    del results["baselines"]
+    assert printed(results, 40).count("transductive random") == 1
+
+
+def test_the_title_says_when_the_memory_stood_still() -> None:
+    words = " ".join(printed({**full(), "update": False}, 200).split())
+    assert "protocol, memory still after training)" in words
+    assert "memory still" not in printed({**full(), "update": True}, 200)
+    assert "memory still" not in printed(full(), 200)

@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from tests.rank_pool import world_of_one
+from tpnet_dist.config import Config, ModelConfig
+from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.account import ExchangeAccount
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.progress import Progress
-from tpnet_dist.training.step_meter import StepMeter
+from tpnet_dist.training.step_meter import StepMeter, remedy_of
 from tpnet_dist.training.train_step import StepOutcome
 
 
@@ -21,11 +23,15 @@ class Notes(Display):
         self.notes.append(note)
 
 
+def no_remedy() -> str:
+    raise AssertionError("every loss is a number")
+
+
 def test_rows_exchanged_are_those_of_the_steps_looked_at() -> None:
     account = ExchangeAccount(bytes_received=10**9, rows_remote=10**6, rows_held=10**6)
     notes, outcome = Notes(), StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
     with world_of_one():
-        meter = StepMeter(0, Progress(), None, notes, account)
+        meter = StepMeter(0, Progress(), None, notes, account, no_remedy)
         for received, remote, held in ((8_000, 10, 0), (2_000, 10, 5), (0, 0, 0)):
             account.bytes_received += received
             account.rows_remote += remote
@@ -40,7 +46,7 @@ def test_rows_exchanged_are_those_of_the_steps_looked_at() -> None:
 
 def test_one_rank_has_exchanged_nothing() -> None:
     with world_of_one():
-        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount())
+        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount(), no_remedy)
         assert meter.exchanged(torch.device("cpu")) == {}
 
 
@@ -49,7 +55,38 @@ def test_a_step_of_many_batches_does_not_wait_long_to_be_looked_at(batches_per_s
     """Where steps are looked at, ranks agree to stop, and a launcher waits for that for half a minute."""
     outcome = StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
     with world_of_one():
-        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount(), batches_per_step)
+        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount(), no_remedy, batches_per_step)
         for step in range(1, 2 * steps + 1):
             meter.add(outcome, batches=range(batches_per_step), num_events=4)
             assert meter.has_seen_all == (step % steps == 0)
+
+
+@pytest.mark.parametrize(("batches", "named"), [(range(1), "batch 1"), (range(4, 6), "batches 5…6")])
+def test_epoch_step_and_batches_are_counted_from_one(batches: range, named: str) -> None:
+    progress = Progress()
+    progress.count_step(4)
+    outcome = StepOutcome(torch.tensor(torch.nan), torch.ones(3), torch.zeros(3))
+    with world_of_one():
+        meter = StepMeter(0, progress, None, Notes(), ExchangeAccount(), lambda: "do this", len(batches))
+        meter.add(outcome, batches=batches, num_events=4)
+        with pytest.raises(InputError) as error:
+            meter.look()
+    assert str(error.value) == f"loss is nan in epoch 1, step 1, {named}, but must be finite; do this"
+
+
+def test_a_remedy_names_only_files_that_there_are() -> None:
+    advice = "start again in another --run-dir with a lower training.learning_rate"
+    best, last = (
+        "; --model.weights takes the best.pt of this one",
+        "; its last checkpoint, of step 7, is from before",
+    )
+    validated = Progress(epoch=1, step=7, best_epoch=0, best_ap=0.5)
+    assert remedy_of(Config(), Progress(), "") == advice
+    assert remedy_of(Config(), Progress(step=7), "step 7") == advice + last
+    assert remedy_of(Config(), validated, "step 7") == advice + best + last
+
+
+def test_a_remedy_does_not_advise_what_is_so_already() -> None:
+    unscaled = Config(model=ModelConfig(scale=False))
+    assert "or with model.scale true" in remedy_of(unscaled, Progress(), "")
+    assert "model.scale" not in remedy_of(Config(), Progress(), "")

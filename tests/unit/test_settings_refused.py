@@ -109,7 +109,7 @@ def test_bad_files_are_refused_by_name(content: str, tmp_path: Path) -> None:
     ("words", "blamed"),
     [
         ("", True),
-        ("--memory.decay 0.5 --preset uci", True),
+        ("data --memory.decay 0.5 --preset uci", True),
         ("--memory.hops 17", False),
     ],
 )

@@ -60,7 +60,10 @@ _SMALLER: dict[str, dict[str, str]] = {
     },
 }
 """What each command's words are made to be, so that it takes seconds."""
+LARGER = "larger"
+"""A log with some batches of 200 to train on."""
 _HERE = {
+    "-m benchmarks.train_step --data data/uci ": f"-m benchmarks.train_step --data data/{LARGER} ",
     "one_node.sh gpu ": "one_node.sh 2 ",
     "-m benchmarks.ablations ": "-m benchmarks.ablations data/uci ",
     " -k learnable ": " --collect-only -k learnable ",

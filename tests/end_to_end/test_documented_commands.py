@@ -14,6 +14,7 @@ import torch
 
 from tests.command_line import ROOT, convert, run_here
 from tests.documented_commands import (
+    LARGER,
     SMALL_SETTINGS,
     Documented,
     blocks_of,
@@ -70,7 +71,7 @@ def csv(path: Path, *lines: str) -> None:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder: raw events, data folders, a finished run, lists of what to score."""
+    """A user's folder: raw events, data folders, finished runs, of which some have seed 1, lists to score."""
     folder = tmp_path_factory.mktemp("documented")
     draw = np.random.default_rng(3)
     users, items = ["ann", "bob", *(f"u{n}" for n in range(28))], ["x", "y", *(f"i{n}" for n in range(18))]
@@ -93,8 +94,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for data in ("mine", "uci"):
         words = [folder / "data" / data, "--run-dir", folder / "runs" / data, *flags_of(small)]
         assert run_here(train_command.main, *words).returncode == 0
+    small_log(folder / "data" / LARGER, events=4000)
     for name in RUNS[2:]:
-        shutil.copytree(folder / "runs" / "uci", folder / "runs" / name)
+        if not name.endswith("-1"):
+            shutil.copytree(folder / "runs" / "uci", folder / "runs" / name)
+            continue
+        words = [folder / "data" / "uci", "--run-dir", folder / "runs" / name, *flags_of(small)]
+        assert run_here(train_command.main, *words, "--training.seed", 1).returncode == 0
     (folder / "RUN").symlink_to("runs/mine")
     released = to_published(build_model(small, EventLog(small.data.folder)), node_width=16, edge_width=16)
     torch.save(released, folder / "TPNet.pkl")

@@ -24,8 +24,8 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
         _bring_back_replaced(target)
         _refuse_to_lose_files(target, overwrite)
         shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir()
         try:
+            staging.mkdir()
             yield staging
             _put_in_place(staging, target)
         finally:

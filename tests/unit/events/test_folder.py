@@ -1,5 +1,7 @@
 """A staged folder appears whole or not at all."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.event_logs import random_log
@@ -99,3 +101,18 @@ def test_a_folder_finished_by_another_run_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(InputError, match="exists already"), late:
         pass
     assert (target / "file").read_text() == "first"
+
+
+def test_a_stop_while_the_folder_is_made_leaves_nothing(tmp_path, monkeypatch):
+    """A signal that comes during the system call is heard right after it."""
+    make = Path.mkdir
+
+    def make_then_stop(path, *args, **options):
+        make(path, *args, **options)
+        if path.name == ".data.partial":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", make_then_stop)
+    with pytest.raises(KeyboardInterrupt), staged_folder(tmp_path / "data", overwrite=False):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -1,29 +1,13 @@
 """Every bad raw file gets one sentence with file, line, value, rule and remedy, and leaves nothing behind."""
 
 import gzip
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from data_prep.__main__ import main
-from tests.command_line import ROOT, convert, refusal, run_data_prep, run_here
-
-GOOD = "src,dst,time\n1,2,10\n2,3,11\n3,1,12\n"
-
-
-def refuse(tmp_path: Path, text: str | bytes, *flags: str, name: str = "log.csv", **options: object) -> str:
-    """Convert `text`, expect a refusal, and check that no output of any kind is left."""
-    raw = tmp_path / name
-    raw.write_bytes(text.encode() if isinstance(text, str) else text)
-    before = set(tmp_path.iterdir())
-    sentence = refusal("convert", raw, tmp_path / "out", *flags, **options)
-    assert set(tmp_path.iterdir()) == before
-    assert str(raw) in sentence or str(tmp_path / "out") in sentence or sentence.startswith("--")
-    return sentence
+from tests.command_line import refusal
+from tests.raw_files import GOOD, refuse
 
 
 @pytest.mark.parametrize(
@@ -151,6 +135,10 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_as_input_is_refused(tmp_path: Path) -> None:
+    assert "is not a regular file" in refusal("convert", tmp_path, tmp_path / "out")
+
+
 def test_one_path_is_not_enough(tmp_path: Path) -> None:
     assert "at least one input file and the output folder" in refusal("convert", tmp_path / "log.csv")
 
@@ -172,98 +160,6 @@ def test_offence_far_into_the_file_is_named_by_its_line(tmp_path: Path) -> None:
     rows[1_100_000] = "5,6,4812"
     sentence = refuse(tmp_path, "src,dst,time\n" + "\n".join(rows))
     assert "line 1,100,002: time 4812 is before 1099999" in sentence
-
-
-def test_existing_output_is_kept_unless_told(tmp_path: Path) -> None:
-    raw, out = tmp_path / "log.csv", tmp_path / "out"
-    raw.write_text(GOOD)
-    convert(raw, out)
-    manifest = (out / "manifest.json").read_text()
-    assert "exists already" in refusal("convert", raw, out)
-    assert (out / "manifest.json").read_text() == manifest
-    raw.write_text(GOOD + "3,1,13\n")
-    convert(raw, out, "--overwrite")
-    assert (out / "manifest.json").read_text() != manifest
-
-
-def test_overwrite_spares_folders_that_are_not_data_folders(tmp_path: Path) -> None:
-    raw, out = tmp_path / "log.csv", tmp_path / "out"
-    raw.write_text(GOOD)
-    out.mkdir()
-    (out / "thesis.tex").write_text("ten years of work")
-    assert "replaces data folders only, and thesis.tex" in refusal("convert", raw, out, "--overwrite")
-    assert (out / "thesis.tex").exists()
-
-
-@pytest.mark.parametrize("manifest", ["{}", None])
-def test_overwrite_spares_folders_with_foreign_files(tmp_path: Path, manifest: str | None) -> None:
-    raw, out = tmp_path / "log.csv", tmp_path / "out"
-    raw.write_text(GOOD)
-    convert(raw, out)
-    (out / "notes.txt").write_text("mine")
-    if manifest is not None:
-        (out / "manifest.json").write_text(manifest)
-    assert "is no part of one" in refusal("convert", raw, out, "--overwrite")
-    assert (out / "notes.txt").exists()
-
-
-def test_an_input_inside_the_output_is_refused(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "log.csv").write_text(GOOD)
-    assert "lies in the output folder" in refusal("convert", out / "log.csv", out, "--overwrite")
-    assert (out / "log.csv").exists()
-
-
-def test_a_folder_as_input_is_refused(tmp_path: Path) -> None:
-    assert "is not a regular file" in refusal("convert", tmp_path, tmp_path / "out")
-
-
-def test_parents_made_for_nothing_go_again(tmp_path: Path) -> None:
-    raw = tmp_path / "log.csv"
-    raw.write_text(GOOD + "1,2,3\n")
-    refusal("convert", raw, tmp_path / "a" / "b" / "out")
-    assert not (tmp_path / "a").exists()
-
-
-def test_a_reader_that_goes_away_ends_describe_quietly(tmp_path: Path) -> None:
-    raw = tmp_path / "log.csv"
-    raw.write_text(GOOD)
-    convert(raw, tmp_path / "out")
-    command = f"{sys.executable} -m data_prep describe {tmp_path / 'out'} --json | true"
-    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "Traceback" not in done.stderr
-
-
-def test_a_failed_overwrite_keeps_the_old_folder(tmp_path: Path) -> None:
-    raw, out = tmp_path / "log.csv", tmp_path / "out"
-    raw.write_text(GOOD)
-    convert(raw, out)
-    raw.write_text(GOOD + "1,2,3\n")
-    assert "time 3 is before 12" in refusal("convert", raw, out, "--overwrite")
-    convert_again = refusal("convert", raw, out)
-    assert "exists already" in convert_again
-
-
-def test_no_space_left_is_said_and_cleaned_up(tmp_path: Path) -> None:
-    """A file-size limit stands in for a full disk: the write fails half-way, as on one."""
-
-    def limit_file_size() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-
-    rows = "\n".join(f"{i % 997},{i % 991},{i}" for i in range(200_000))
-    sentence = refuse(tmp_path, "src,dst,time\n" + rows, preexec_fn=limit_file_size)
-    assert "no space left" in sentence
-    assert str(tmp_path / "out") in sentence
-    assert "choose another place" in sentence
-
-
-def test_unwritable_output_is_one_sentence(tmp_path: Path) -> None:
-    raw = tmp_path / "log.csv"
-    raw.write_text(GOOD)
-    (tmp_path / "file").write_text("")
-    sentence = refusal("convert", raw, tmp_path / "file" / "out")
-    assert str(tmp_path / "file") in sentence
 
 
 def dyglib_triple(folder: Path, edge_rows: int = 4, node_rows: int = 4) -> Path:
@@ -300,27 +196,6 @@ def test_dyglib_features_beyond_float32_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "fragment"),
-    [
-        (["--events", "0"], "a log has at least one"),
-        (["--events", "-5"], "a log has at least one"),
-        (["--events", "10", "--average-degree", "0"], "must be a number above 0"),
-        (["--events", "10", "--seed", "-1"], "must not be negative"),
-    ],
-)
-def test_bad_synth_settings_are_refused(tmp_path: Path, flags: list[str], fragment: str) -> None:
-    assert fragment in refusal("synth", tmp_path / "out", *flags)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_synth_spares_an_existing_csv(tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text("mine")
-    sentence = refusal("synth", tmp_path / "log.csv", "--events", "1e2", "--as-csv")
-    assert "exists already" in sentence
-    assert (tmp_path / "log.csv").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
     ("second", "fragment"),
     [
         ("src,dst,time,a\n1,2,4,5\n", "1 feature columns where"),
@@ -333,47 +208,3 @@ def test_files_that_do_not_make_one_log_are_refused(tmp_path: Path, second: str,
     (tmp_path / "b.csv").write_text(second)
     files = (tmp_path / "a.csv", tmp_path / "b.csv")
     assert fragment in refusal("convert", *files, tmp_path / "out", "--features", "3:")
-
-
-def test_debug_shows_where_it_happened(tmp_path: Path) -> None:
-    done = run_data_prep("convert", tmp_path / "absent.csv", tmp_path / "out", "--debug")
-    assert done.returncode != 0
-    assert "Traceback" in done.stderr
-
-
-def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    done = run_data_prep("convert", tmp_path / "log.csv", tmp_path / "out", "--sorted")
-    assert done.returncode == 2
-    assert done.stderr == "python -m data_prep: error: unknown flag --sorted; did you mean --sort?\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("", "no command is given; write convert, synth, describe or --help after python -m data_prep"),
-        ("convrt a.csv out", "unknown command convrt; did you mean convert?"),
-        ("convert a.csv out --sorted", "unknown flag --sorted; did you mean --sort?"),
-        ("convert a.csv out --shard_event 5", "unknown flag --shard_event; did you mean --shard_events?"),
-        ("convert a.csv out --sort=yes", "--sort=yes: --sort takes no value; leave yes away"),
-        (
-            "convert a.csv out --format xml",
-            "format is 'xml', but must be one of csv, jodie, dyglib, snap, tgb;",
-        ),
-        ("convert", "convert: no input files and output folder given; write it, or see"),
-        ("synth out", "synth: no --events given; write it, or see python -m data_prep synth --help"),
-        ("synth out --events many", "events is 'many', but must be a whole number; write it like 20 or 1e6"),
-        ("describe one two", "two: the data folder is one already; give one"),
-    ],
-)
-def test_bad_words_get_one_sentence(words: str, sentence: str) -> None:
-    assert refusal(*words.split()).startswith(sentence)
-
-
-def test_help_of_each_command_lists_its_flags() -> None:
-    for command, flag in (
-        ("convert", "--time-unit"),
-        ("synth", "--average-degree"),
-        ("describe", "--verify"),
-    ):
-        done = run_here(main, command, "--help")
-        assert (done.returncode, flag in done.stdout) == (0, True)

@@ -36,8 +36,8 @@ class MomentEdges:
             start += len(chunk)
         return cls(moment_N, key_N)
 
-    def during(self, moment_B: Positions) -> EdgeKeys:
-        """Keys of all edges from the first to the last of these moments, with repeats."""
-        start = np.searchsorted(self._moment_N, moment_B[0], side="left")
-        stop = np.searchsorted(self._moment_N, moment_B[-1], side="right")
-        return self._key_N[start:stop]
+    def during(self, first: int, last: int) -> EdgeKeys:
+        """Keys of the distinct edges from moment `first` to moment `last`, sorted."""
+        start = np.searchsorted(self._moment_N, first, side="left")
+        stop = np.searchsorted(self._moment_N, last, side="right")
+        return np.unique(self._key_N[start:stop])

@@ -8,6 +8,7 @@ Shape letters: B events of a batch, K destinations per event, C candidate edges,
 R random pairs, A attempts.
 """
 
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -62,6 +63,16 @@ class RandomDestinations:
         return self.destinations_D[place_BK]
 
 
+@dataclass(frozen=True)
+class _Allowed:
+    """What negatives of the moments first … last may be: the first `num_seen` edges without some places."""
+
+    moments: tuple[int, int]
+    true_keys: EdgeKeys
+    num_seen: int
+    excluded_X: Positions
+
+
 class SeenEdges:
     """`historical` and, given the known edges, `inductive` negatives: both ends of an edge seen earlier.
 
@@ -69,7 +80,10 @@ class SeenEdges:
     absent from all of its moments, within the batch and beyond, so no negative is an event of the batch's
     own times; `inductive` ones are absent from the known too. Edges stand in order of first appearance, so
     candidates are a prefix without some places: drawing one is drawing a number and stepping over those.
-    Nothing is rejected and no set of pairs is made; it holds 32 bytes per edge and 16 per event.
+    Nothing is rejected and no set of pairs is made; it holds 32 bytes per edge and 16 per event. Batches of
+    one moment share what was found for the first of them.
+
+    `moments` holds every event that may be drawn for, those beyond the universe included.
     """
 
     def __init__(
@@ -88,6 +102,7 @@ class SeenEdges:
         self._sorted_keys_C, self._place_of_sorted_C = key_C, np.argsort(order_C)
         src_E, dst_E = edge_ends(universe.keys_E, universe.num_nodes)
         self._sources_D, self._destinations_D = np.unique(src_E), np.unique(dst_E)
+        self._allowed: _Allowed | None = None
 
     def draw(self, key: SampleKey, batch: SelectedEvents, start: int, stop: int) -> tuple[NodeIds, NodeIds]:
         """Sources and destinations of the negatives of places start … stop-1 of the whole batch given.
@@ -99,26 +114,27 @@ class SeenEdges:
         assert 0 <= start <= stop <= len(event_B), (start, stop, len(event_B))
         if start == stop:
             return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
-        own_keys = edge_keys(batch.columns.src, batch.columns.dst, self._num_nodes)
-        true_keys = np.unique(np.concatenate([own_keys, self._moments.during(batch.moment)]))
-        num_seen = int(np.searchsorted(self._first_positions_C, batch.moment[0]))
-        excluded_X = self._places_before(num_seen, true_keys)
-        num_candidates = num_seen - len(excluded_X)
+        allowed = self._allowed_during(int(batch.moment[0]), int(batch.moment[-1]))
+        num_candidates = allowed.num_seen - len(allowed.excluded_X)
         num_random = max(0, len(event_B) - num_candidates)
         if num_random:
             nth = np.arange(max(start, num_random), max(stop, num_random)) - num_random
         else:
             own_B = event_B[start:stop]
             nth = keyed_integers(key, own_B, stream=SEEN_EDGE_STREAM, count=1, below=num_candidates)[:, 0]
-        seen_keys = self._keys_C[_step_over(excluded_X, nth)]
-        random_keys = self._random_pairs(key, event_B[start : min(stop, num_random)], true_keys)
+        seen_keys = self._keys_C[_step_over(allowed.excluded_X, nth)]
+        random_keys = self._random_pairs(key, event_B[start : min(stop, num_random)], allowed.true_keys)
         return edge_ends(np.concatenate([random_keys, seen_keys]), self._num_nodes)
 
-    def _places_before(self, num_seen: int, true_keys: EdgeKeys) -> Positions:
-        """Where these edges stand among the first `num_seen`, sorted."""
-        sorted_place = places_in(self._sorted_keys_C, true_keys)
-        place = self._place_of_sorted_C[sorted_place[sorted_place >= 0]]
-        return np.sort(place[place < num_seen])
+    def _allowed_during(self, first: int, last: int) -> _Allowed:
+        """Made once for batches in a row of the same moments, as pieces of a large one are."""
+        if self._allowed is None or self._allowed.moments != (first, last):
+            true_keys = self._moments.during(first, last)
+            num_seen = int(np.searchsorted(self._first_positions_C, first))
+            sorted_place = places_in(self._sorted_keys_C, true_keys)
+            place = self._place_of_sorted_C[sorted_place[sorted_place >= 0]]
+            self._allowed = _Allowed((first, last), true_keys, num_seen, np.sort(place[place < num_seen]))
+        return self._allowed
 
     def _random_pairs(self, key: SampleKey, event_R: Positions, true_keys: EdgeKeys) -> EdgeKeys:
         """Keys of pairs that are none of these edges; the first attempt where all of them are."""

@@ -83,13 +83,12 @@ def history_of(positions, edges):
     return EdgeHistory(src, dst, np.array(positions, np.int64), num_nodes=NUM_NODES)
 
 
-def seen_edges(positions, edges, *, moments=None, known=None):
-    """All at times of their own, unless `moments` says otherwise."""
-    src, dst = np.array(edges, np.int32).reshape(-1, 2).T
-    moments = np.array(list(positions if moments is None else moments), np.int64)
-    return SeenEdges(
-        history_of(positions, edges), MomentEdges(moments, edge_keys(src, dst, NUM_NODES)), known=known
-    )
+def seen_edges(positions, edges, *, happened=None, known=None):
+    """`happened`: moments and edges of all events; if not given, the universe's, at times of their own."""
+    moments, of_all = (positions, edges) if happened is None else happened
+    src, dst = np.array(of_all, np.int32).reshape(-1, 2).T
+    at = MomentEdges(np.array(list(moments), np.int64), edge_keys(src, dst, NUM_NODES))
+    return SeenEdges(history_of(positions, edges), at, known=known)
 
 
 def batch_of(edges, positions, moments=None):
@@ -105,18 +104,17 @@ def drawn_edges(seen, batch, start=0, stop=None):
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-def literal_negatives(universe, known, batch, positions, moments):
-    """`universe`: (position, moment, edge) of all events; candidates as a list, pairs attempt by attempt."""
-    true = set(batch) | {edge for _, moment, edge in universe if moments[0] <= moment <= moments[-1]}
+def literal_negatives(universe, known, true, positions, first_moment):
+    """`universe`: (position, edge) of its events; candidates as a list, pairs attempt by attempt."""
     candidates = []
-    for position, _, edge in universe:
-        if position < moments[0] and edge not in candidates and edge not in true and edge not in known:
+    for position, edge in universe:
+        if position < first_moment and edge not in [*candidates, *true, *known]:
             candidates.append(edge)
-    missing = len(batch) - len(candidates)
+    missing = len(positions) - len(candidates)
     if missing <= 0:
         return [candidates[integer(p, stream=1, below=len(candidates))] for p in positions]
-    sources = sorted({src for _, _, (src, _) in universe})
-    destinations = sorted({dst for _, _, (_, dst) in universe})
+    sources = sorted({src for _, (src, _) in universe})
+    destinations = sorted({dst for _, (_, dst) in universe})
     random_pairs = []
     for position in positions[:missing]:
         attempts = [
@@ -141,25 +139,28 @@ def literal_negatives(universe, known, batch, positions, moments):
 def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, known, bounds, new_times):
     is_first = [True, *new_times]
     moments = [max(p for p in range(place + 1) if is_first[p]) for place in range(len(edges))]
-    universe = [(p, moments[p], edge) for p, edge in enumerate(edges) if p % left_out != 1]
+    universe = [(p, edge) for p, edge in enumerate(edges) if p % left_out != 1]
     start = min(bounds[0], len(edges) - 1)
     here = slice(start, min(start + bounds[1], len(edges)))
-    batch, positions = edges[here], range(here.start, here.stop)
-    of_universe = list(zip(*universe, strict=True))
+    positions, span = range(here.start, here.stop), moments[here]
     seen = seen_edges(
-        of_universe[0],
-        of_universe[2],
-        moments=of_universe[1],
+        *zip(*universe, strict=True),
+        happened=(moments, edges),
         known=None if known is None else history_of(range(len(known)), sorted(known)),
     )
-    expected = literal_negatives(universe, known or set(), batch, positions, moments[here])
-    assert drawn_edges(seen, batch_of(batch, positions, moments[here])) == expected
+    true = [edge for edge, moment in zip(edges, moments, strict=True) if span[0] <= moment <= span[-1]]
+    expected = literal_negatives(universe, known or set(), true, positions, span[0])
+    batch = batch_of(edges[here], positions, span)
+    # after a batch of another time, and after itself
+    for before in (batch_of(edges[-1:], [len(edges) - 1], moments[-1:]), batch):
+        drawn_edges(seen, before)
+        assert drawn_edges(seen, batch) == expected
 
 
 def test_no_negative_is_an_event_of_the_same_time_beyond_the_batch():
     """Times 0 0 0 0 | 4 4 4 4 4 4, batches of two: the second moment has most edges of the first."""
     edges = [(0, 1), (0, 2), (0, 3), (0, 4), (0, 1), (0, 2), (0, 3), (5, 5), (0, 1), (0, 2)]
-    seen = seen_edges(range(10), edges, moments=[0] * 4 + [4] * 6)
+    seen = seen_edges(range(10), edges, happened=([0] * 4 + [4] * 6, edges))
     for start in (4, 6, 8):
         here = slice(start, start + 2)
         drawn = drawn_edges(seen, batch_of(edges[here], range(start, start + 2), [4, 4]))

@@ -1,0 +1,78 @@
+"""The command line of `data_prep`: what it takes, and one sentence for what it does not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_prep.__main__ import main
+from tests.command_line import ROOT, convert, refusal, run_data_prep, run_here
+from tests.raw_files import GOOD
+
+
+def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    done = run_data_prep("convert", tmp_path / "log.csv", tmp_path / "out", "--sorted")
+    assert done.returncode == 2
+    assert done.stderr == "python -m data_prep: error: unknown flag --sorted; did you mean --sort?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("", "no command is given; write convert, synth, describe or --help after python -m data_prep"),
+        ("convrt a.csv out", "unknown command convrt; did you mean convert?"),
+        ("convert a.csv out --sorted", "unknown flag --sorted; did you mean --sort?"),
+        ("convert a.csv out --shard_event 5", "unknown flag --shard_event; did you mean --shard_events?"),
+        ("convert a.csv out --sort=yes", "--sort=yes: --sort takes no value; leave yes away"),
+        (
+            "convert a.csv out --format xml",
+            "format is 'xml', but must be one of csv, jodie, dyglib, snap, tgb;",
+        ),
+        ("convert", "convert: no input files and output folder given; write it, or see"),
+        ("synth out", "synth: no --events given; write it, or see python -m data_prep synth --help"),
+        ("synth out --events many", "events is 'many', but must be a whole number; write it like 20 or 1e6"),
+        ("describe one two", "two: the data folder is one already; give one"),
+    ],
+)
+def test_bad_words_get_one_sentence(words: str, sentence: str) -> None:
+    assert refusal(*words.split()).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragment"),
+    [
+        (["--events", "0"], "a log has at least one"),
+        (["--events", "-5"], "a log has at least one"),
+        (["--events", "10", "--average-degree", "0"], "must be a number above 0"),
+        (["--events", "10", "--seed", "-1"], "must not be negative"),
+    ],
+)
+def test_bad_synth_settings_are_refused(tmp_path: Path, flags: list[str], fragment: str) -> None:
+    assert fragment in refusal("synth", tmp_path / "out", *flags)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_of_each_command_lists_its_flags() -> None:
+    for command, flag in (
+        ("convert", "--time-unit"),
+        ("synth", "--average-degree"),
+        ("describe", "--verify"),
+    ):
+        done = run_here(main, command, "--help")
+        assert (done.returncode, flag in done.stdout) == (0, True)
+
+
+def test_debug_shows_where_it_happened(tmp_path: Path) -> None:
+    done = run_data_prep("convert", tmp_path / "absent.csv", tmp_path / "out", "--debug")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_describe_quietly(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(GOOD)
+    convert(raw, tmp_path / "out")
+    command = f"{sys.executable} -m data_prep describe {tmp_path / 'out'} --json | true"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr

@@ -80,7 +80,7 @@ class Settings:
     """Edges of the largest log on which a rival is tried that ran out of time on a smaller one."""
     out: Path = Path("build/scalability")
     logs: Path = Path("build/scalability/logs")
-    """Where logs are made and found again; that of 1e8 edges takes about 1.5 GB."""
+    """Where logs are made and found again; that of 1e8 edges takes about 0.7 GB."""
 
     def __post_init__(self) -> None:
         if self.device == "cuda" and not torch.cuda.is_available():

@@ -14,9 +14,9 @@ from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import training_cost, weight_count
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.training.memory_sizes import (
-    CLOCK_BYTES,
     FLOAT_BYTES,
     STATES_PER_WEIGHT,
+    clock_bytes_of,
     memory_nodes,
     memory_width,
     rows_to_keep,
@@ -91,7 +91,7 @@ def rank_bytes(
         cache=cache_rows_of(config, log, num_ranks, device, train_share=train_share)
         * WireSizes.of(config, log).row_with_products,
         neighbors=_neighbor_bytes(config, log, num_ranks, train_share),
-        clocks=CLOCK_BYTES * nodes if has_memory else 0,
+        clocks=clock_bytes_of(config.memory) * nodes if has_memory else 0,
         features=FLOAT_BYTES * (log.num_nodes * log.node_width + len(log) * log.edge_width),
         weights=weight_count(config, log) * FLOAT_BYTES * (STATES_PER_WEIGHT + (num_ranks > 1)),
         activations=int(held * (cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes)),
@@ -121,7 +121,7 @@ def cache_rows_of(
         wire.row_with_products,
         remote=nodes - own,
         free=max(0, free),
-        left=free - rows - CLOCK_BYTES * nodes - weights,
+        left=free - rows - clock_bytes_of(config.memory) * nodes - weights,
     )
 
 

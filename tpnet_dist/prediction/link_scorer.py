@@ -59,7 +59,7 @@ class LinkScorer:
 
     @torch.inference_mode()
     def logits(self, src_B: Dense, dst_BC: Dense, time_B: Times) -> Logits:
-        """(B, C), piece by piece: however many there are, a few thousand links are worked on at a time."""
+        """(B, C), piece by piece: however many there are, some hundred links are worked on at a time."""
         num_targets = dst_BC.shape[1]
         if self._planner.sampling == "uniform" and num_targets > 1:
             # what is drawn depends on the place of an end: so each link has the places of a single one

@@ -102,6 +102,7 @@ def _check_the_rest(settings: dict[str, Any]) -> None:
     for key, what in (
         ("scheduler", "the learning rate stays as it is"),
         ("zero_optimization.offload_optimizer", "the optimizer's state is small and stays on its device"),
+        ("zero_optimization.offload_param", "the weights are few and stay on their device"),
     ):
         section, name = _section(settings, key)
         if name in section:

@@ -9,13 +9,13 @@ from torch import nn
 from tpnet_dist.config import Config, MemoryConfig, default_width
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.row_cache import bytes_per_row
+from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.ranks.world import World
 
 FLOAT_BYTES = 4
-CLOCK_BYTES = 16
-"""Per node on every rank: clock and degree."""
+_CLOCK_BYTES = 8
 STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam."""
 _KEPT_PER_CHANNEL = 14
@@ -52,7 +52,7 @@ class MemorySizes:
             return cls(0, 0, 0, 0, 0)
         nodes, layers, width = memory_nodes(config, log), settings.hops + 1, memory_width(settings, log)
         rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * FLOAT_BYTES
-        clocks = CLOCK_BYTES * nodes
+        clocks = clock_bytes_of(settings) * nodes
         kept_bytes = bytes_per_row(layers, width, torch.float32, getattr(torch, settings.exchange_dtype))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
@@ -100,6 +100,12 @@ def free_for(world: World) -> int:
 def weight_bytes_of(model: nn.Module) -> int:
     """With gradients and the optimizer's state."""
     return sum(weight.numel() for weight in model.parameters()) * FLOAT_BYTES * STATES_PER_WEIGHT
+
+
+def clock_bytes_of(settings: MemoryConfig) -> int:
+    """Per node on every rank: its clock, and its degree where the walk divides by it."""
+    keeps_degree = Walk(settings.walk, settings.hops, settings.decay).keeps_degree
+    return _CLOCK_BYTES * (1 + keeps_degree)
 
 
 def memory_width(settings: MemoryConfig, log: LogSize) -> int:

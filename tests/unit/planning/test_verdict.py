@@ -93,7 +93,7 @@ def test_the_host_may_be_what_is_full() -> None:
     device = small_gpu(10**12, host_bytes=1_000_000)
     on_device, on_host = rooms(rank_bytes(CONFIG, log, 1, device), device, 1)
     assert on_device.is_enough and not on_host.is_enough
-    assert on_host.needed == 2 * 100_000 * 1.7 * 10 + 16 * 2001
+    assert on_host.needed == 2 * 100_000 * 1.7 * 10 + 8 * 2001
 
 
 @pytest.mark.parametrize("num_ranks", [1, 4])

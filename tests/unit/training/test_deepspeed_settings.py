@@ -81,6 +81,7 @@ def test_weights_are_bfloat16_only_where_the_model_computes_so(
         ({"zero_optimization": {"stage": 3}}, "zero_optimization.stage is 3, but must be 1 or 2"),
         ({"scheduler": {"type": "WarmupLR"}}, "scheduler is set"),
         ({"zero_optimization": {"offload_optimizer": {"device": "cpu"}}}, "offload_optimizer is set"),
+        ({"zero_optimization": {"offload_param": {"device": "cpu"}}}, "offload_param is set"),
         ({"optimizer": 3}, "optimizer is 3, but must be an object"),
         ([], "holds no JSON object"),
         ("{", "not valid JSON"),

@@ -10,6 +10,7 @@ from tests.training_runs import small_config, small_log
 from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
+from tpnet_dist.memory.clocks import Clocks
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.exchange import LocalExchange
@@ -98,3 +99,12 @@ def test_a_batch_brings_at_most_its_slots_or_all_there_are(log: EventLog) -> Non
     assert sizes_of(log, 2).exchange == (nodes - -(-nodes // 2)) * 320
     few = small_config(Path(log.folder), training={"batch_size": 4})
     assert MemorySizes.of(few, log, world_of(2), free=10**9, others=0).exchange == 2 * 3 * 5 * 320
+
+
+@pytest.mark.parametrize(("walk", "per_node"), [("decay", 8), ("count", 8), ("transition", 16)])
+def test_clocks_take_what_a_memory_holds_of_them(log: EventLog, walk: str, per_node: int) -> None:
+    config = config_of(log, walk=walk)
+    nodes = memory_nodes(config, log)
+    clocks = Clocks(nodes, Walk(config.memory.walk, config.memory.hops, config.memory.decay))
+    assert sizes_of(log, 2, walk=walk).clocks == per_node * nodes
+    assert clocks.clock_N.nbytes + clocks.degree_N.nbytes == per_node * nodes

@@ -28,6 +28,9 @@ PLACES: dict[str, Place] = {"neighbors": "host", "clocks": "host", "features": "
 """Of parts that are not on the device; what the others are computed with is."""
 _PLACES_OF_GRADIENTS = 2
 """Beside the largest tensor: its gradient, and that before it."""
+_PLACES_ON_THE_WAY = 3
+"""Where rows of a batch lie on their way, beside where they end up: as served, side by side for the journey,
+and as they arrived."""
 _HELD_BY_MALLOC = 1.35
 """On cores: no two batches have buffers of the same sizes, and malloc, which keeps them, is left with holes.
 Measured after a dozen steps at 1e5 to 1e7 edges on one and two ranks: 1.28 to 1.48 times what is in use;
@@ -53,7 +56,7 @@ class RankBytes:
     """With gradients, the optimizer's state and a copy of the gradients under way."""
     activations: int
     in_flight: int
-    """Rows fetched for the batches ahead."""
+    """Rows fetched for the batches ahead, and on their way."""
     base: int
     """What a process holds before it has any data."""
 
@@ -131,9 +134,10 @@ def _neighbor_bytes(config: Config, log: LogShape, num_ranks: int, train_share: 
 
 
 def _in_flight(config: Config, log: LogShape, num_ranks: int) -> int:
-    """Of the batch in work and those ahead of it, if no two slots share a node."""
+    """Of the batch in work, those ahead of it, and that on its way, if no two slots share a node."""
     slots = min(slots_of(config, num_ranks), log.num_nodes)
     kept = bytes_per_row(
         config.memory.hops + 1, memory_width(config.memory, log), torch.float32, torch.float32
     )
-    return (config.memory.prefetch + 1) * slots * kept
+    on_the_way = _PLACES_ON_THE_WAY if num_ranks > 1 else 0
+    return (config.memory.prefetch + 1 + on_the_way) * slots * kept

@@ -1,11 +1,21 @@
 """Ranks of which the second fails in the way the first word says; started by torchrun in a test."""
 
+import ctypes
+import os
+import signal
 import sys
 import time
 from datetime import timedelta
 
 from tpnet_dist.ranks.failure import ends_together
 from tpnet_dist.ranks.world import join_world
+
+
+def wait_for_ever_outside_python() -> None:
+    """As in a collective that does not break: no signal ends it, and Python's handlers have to wait."""
+    lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+    lock(mutex)
+    lock(mutex)
 
 
 def main(way: str, timeout: float) -> None:
@@ -15,8 +25,14 @@ def main(way: str, timeout: float) -> None:
         if world.rank == 1:
             if way == "raise":
                 raise ValueError("nothing doing")
+            if way == "die unheard":
+                time.sleep(2)
+                os.kill(os.getpid(), signal.SIGKILL)
             # its heart goes on beating
             time.sleep(1000)
+        elif way == "die unheard":
+            world.stop.is_heeded = True
+            wait_for_ever_outside_python()
         world.wait_for_all()
 
 

@@ -13,7 +13,7 @@ from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config, NegativeKind
 from tpnet_dist.config_keys import keys_of, values_of
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_as_first
+from tpnet_dist.ranks.launch_environment import launched_as_first, launched_as_first_of_host
 
 PROGRAM = "python -m tpnet_dist.evaluate"
 
@@ -73,8 +73,11 @@ def parse_evaluate(words: list[str]) -> EvaluateCommand:
 
 
 def main() -> None:
-    with errors_for_people(PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first()):
-        _run(parse_evaluate(sys.argv[1:]))
+    debug = "--debug" in sys.argv
+    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first_of_host()):
+        command = parse_evaluate(sys.argv[1:])
+    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first()):
+        _run(command)
 
 
 def _run(command: EvaluateCommand) -> None:

@@ -13,7 +13,7 @@ from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_layers
 from tpnet_dist.config_keys import config_from, keys_of
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_as_first
+from tpnet_dist.ranks.launch_environment import launched_as_first, launched_as_first_of_host
 
 if TYPE_CHECKING:
     from tpnet_dist.prediction.predictor import Predictor
@@ -144,8 +144,11 @@ def _require_a_task(command: PredictCommand) -> None:
 
 
 def main() -> None:
-    with errors_for_people(PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first()):
-        _run(parse_predict(sys.argv[1:]))
+    debug = "--debug" in sys.argv
+    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first_of_host()):
+        command = parse_predict(sys.argv[1:])
+    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first()):
+        _run(command)
 
 
 def _run(command: PredictCommand) -> None:

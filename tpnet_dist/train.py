@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpnet_dist.config import Config
 from tpnet_dist.errors import errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_as_first, quiet_profiler
+from tpnet_dist.ranks.launch_environment import launched_as_first, launched_as_first_of_host, quiet_profiler
 from tpnet_dist.settings import PROGRAM, TrainSettings, parse_train
 
 if TYPE_CHECKING:
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    with errors_for_people(PROGRAM, debug="--debug" in sys.argv, quiet=not launched_as_first()):
-        _run(parse_train(sys.argv[1:]))
+    debug = "--debug" in sys.argv
+    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first_of_host()):
+        settings = parse_train(sys.argv[1:])
+    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first()):
+        _run(settings)
 
 
 def _run(settings: TrainSettings) -> None:

@@ -27,6 +27,13 @@ def test_a_rank_that_raises_shows_its_traceback_and_ends_all() -> None:
     assert everything.count('raise ValueError("nothing doing")') == 1
 
 
+def test_a_rank_that_dies_is_named_also_where_the_others_hang_in_a_library() -> None:
+    """Within torchrun's half minute, though no collective breaks and the timeout is far."""
+    _, [line] = failing("die unheard", 600)
+    assert line.startswith("ranks: rank 1 (host ")
+    assert line.endswith("died during training, epoch 1, step 1; the run ends; repeat the command")
+
+
 @pytest.mark.slow
 def test_a_rank_whose_heart_beats_but_does_not_come_is_called_stuck() -> None:
     started = time.monotonic()

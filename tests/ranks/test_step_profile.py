@@ -16,6 +16,7 @@ from tpnet_dist.ranks.world import World
 from tpnet_dist.training.step_profile import (
     EXCHANGE_PHASES,
     MODEL_PHASES,
+    WARM_UP_STEPS,
     ProfileWish,
     exposed_share,
     show,
@@ -51,8 +52,11 @@ def spans_of(path: Path) -> list[tuple[str, int]]:
     return [(event["name"], event["tid"]) for event in events if event.get("cat") == "user_annotation"]
 
 
-def test_an_epoch_without_steps_to_trace_leaves_none(rank_pools: RankPools, tmp_path: Path) -> None:
-    config = small_config(small_log(tmp_path / "log"), training={"max_steps": 3})
+@pytest.mark.parametrize("steps", [3, WARM_UP_STEPS])
+def test_an_epoch_without_steps_to_trace_leaves_none(
+    rank_pools: RankPools, tmp_path: Path, steps: int
+) -> None:
+    config = small_config(small_log(tmp_path / "log"), training={"max_steps": steps})
     rank_pools[1].run(train_profiled, config, tmp_path / "run", tmp_path / "traces")
     assert not (tmp_path / "traces").exists()
 

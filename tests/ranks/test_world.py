@@ -4,14 +4,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
 from tests.rank_pool import RankFailure, RankPools
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, UnmetError
 from tpnet_dist.events.batch_plan import slice_of
 from tpnet_dist.memory.plan import EventRun
 from tpnet_dist.memory.touched import Touched
 from tpnet_dist.ranks.blocks import Blocks, even_borders
-from tpnet_dist.ranks.world import World, join_world
+from tpnet_dist.ranks.world import World, device_of, join_world
 
 
 def agree(world: World, odd_rank: int | None) -> None:
@@ -53,6 +54,19 @@ def test_a_plain_process_is_a_world_of_one(monkeypatch: pytest.MonkeyPatch) -> N
         world.require_agreement({"data.log_id": "abc"})
         exchange = world.new_exchange()
         assert exchange.route([3]).recv_counts == [3]
+
+
+def test_each_rank_takes_a_gpu_and_more_ranks_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert device_of(1, 4) == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert device_of(1, 2) == torch.device("cuda", 1)
+    sentence = r"4 ranks were started on a host with 2 GPU\(s\), .* --nproc_per_node=2, or with CUDA_VISIBLE"
+    with pytest.raises(UnmetError, match=sentence):  # which every rank says itself
+        device_of(0, 4)
+    with pytest.raises(InputError, match=sentence) as refused:
+        device_of(1, 4)
+    assert not isinstance(refused.value, UnmetError)
 
 
 @pytest.mark.parametrize("num_ranks", range(1, 8))

@@ -6,7 +6,8 @@
     the launcher has gone   no store, no signs, nobody to start ranks again: each rank ends
 
 The same on every device. Under NCCL a broken collective may not raise: then the heartbeat's thread ends the
-process once another rank has said that it lost somebody, or has been silent for longer than the timeout.
+process once another rank has said that it lost somebody, or has been silent for longer than the timeout, or
+for some seconds after the launcher signalled those that are left.
 """
 
 import re
@@ -47,9 +48,9 @@ def ends_together(world: World, program: str) -> Iterator[None]:
         return
     store = PrefixStore(f"signs-{world.start}", world.store.clone())  # type: ignore[attr-defined]
     end = _End(world, program, Heartbeat(store, world.rank, world.num_ranks, world.phase))
-    world.wait_for_all()
-    end.heartbeat.start(end.watch)
     try:
+        world.wait_for_all()
+        end.heartbeat.start(end.watch)
         yield
         world.wait_for_all()
     except (InputError, OSError) as error:
@@ -101,6 +102,9 @@ class _End:
             self._lose_aside("other ranks have ended", after=SECONDS_TO_NOTICE)
         elif self.world.stop.seconds_unheeded() > SECONDS_TO_FIND_OUT:
             self._stop_or_lose()
+        elif self.world.stop.was_signalled() and failed_ranks(heartbeat.signs()):
+            # torchrun signals those that are left and, half a minute later, kills them without a word
+            self._lose_aside("signalled", after=SECONDS_TO_NOTICE)
 
     def lost(self, reason: str, *, timed_out: bool) -> None:
         """Find out who is to blame; one rank says it; the process ends."""
@@ -149,8 +153,9 @@ class _End:
         return (stuck_ranks(signs) if self._hears(signs) else []), signs
 
     def _hears(self, signs: list[Sign]) -> bool:
-        """Whoever does not hear himself cannot tell who is silent."""
-        return not self.heartbeat.store_error and signs[self.world.rank].silence < 2 * SECONDS_PER_BEAT
+        """Whoever does not hear himself cannot tell who is silent; nor who has not listened yet."""
+        own = [sign.silence for sign in signs if sign.rank == self.world.rank]
+        return not self.heartbeat.store_error and bool(own) and own[0] < 2 * SECONDS_PER_BEAT
 
     def _say_on_each_host(self, reason: str) -> None:
         if self.world.rank_of_node == 0:

@@ -79,7 +79,8 @@ class Heartbeat:
         """A process must not end while the thread is inside the store: C++ then aborts it."""
         self._is_over.set()
         self._hurry.set()
-        self._thread.join(2 * SECONDS_FOR_THE_STORE)
+        if self._thread.is_alive():
+            self._thread.join(2 * SECONDS_FOR_THE_STORE)
 
     def _run(self) -> None:
         parent = os.getppid()

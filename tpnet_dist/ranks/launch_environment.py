@@ -4,7 +4,13 @@ import os
 
 
 def launched_as_first() -> bool:
+    """Who speaks for all once ranks have met."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def launched_as_first_of_host() -> bool:
+    """Who speaks for its host before: others may have been given other words, or see other files."""
+    return os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0")) == "0"
 
 
 def quiet_profiler() -> None:

@@ -1,6 +1,7 @@
 """SIGTERM, SIGINT and SIGHUP as a wish: finish the step, save, leave. A second one ends at once."""
 
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,10 +40,22 @@ class StopRequest:
     is_heeded: bool = False
     """Whether training or evaluation has begun to ask for it."""
     _came_at: float = 0.0
+    _bell: socket.socket | None = None
+    """Rings when a signal comes, also while the main thread is where Python's handlers have to wait."""
+    _has_rung: bool = False
 
     def seconds_unheeded(self) -> float:
         """Since the signal came, while nobody asks for it: a run that still starts has nothing to save."""
         return time.monotonic() - self._came_at if self.number and not self.is_heeded else 0.0
+
+    def was_signalled(self) -> bool:
+        """Asked by another thread; the main one may hang in a library and not know."""
+        if self._bell is not None and not self._has_rung:
+            try:
+                self._has_rung = any(number in SIGNALS for number in self._bell.recv(64))
+            except BlockingIOError:
+                return False
+        return self._has_rung
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -55,7 +68,15 @@ class StopRequest:
         before = {number: signal.getsignal(number) for number in heard}
         for number in heard:
             signal.signal(number, lambda number, frame: self._hear(number, frame, before))
+        self._bell, rung = socket.socketpair()
+        self._bell.setblocking(False)
+        rung.setblocking(False)
+        bell_before = signal.set_wakeup_fd(rung.fileno(), warn_on_full_buffer=False)
         yield
+        signal.set_wakeup_fd(bell_before)
+        for end in (self._bell, rung):
+            end.close()
+        self._bell = None
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -141,8 +141,9 @@ class World:
 def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     """Join the ranks torchrun started; a plain `python` is a world of one."""
     rank_of_node = int(os.environ.get("LOCAL_RANK", "0"))
-    has_gpu = torch.cuda.is_available()
-    device = torch.device("cuda", rank_of_node) if has_gpu else torch.device("cpu")
+    ranks_per_node = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE", "1"))
+    device = device_of(rank_of_node, ranks_per_node)
+    has_gpu = device.type == "cuda"
     if has_gpu:
         torch.cuda.set_device(device)
     store, start = _join_ranks("nccl" if has_gpu else "gloo", timeout)
@@ -150,7 +151,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
         rank=dist.get_rank(),
         num_ranks=dist.get_world_size(),
         rank_of_node=rank_of_node,
-        ranks_per_node=int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE", "1")),
+        ranks_per_node=ranks_per_node,
         device=device,
         timeout=timeout,
         host_group=dist.new_group(backend="gloo", timeout=timeout) if has_gpu else None,
@@ -168,6 +169,21 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     dist.destroy_process_group()
 
 
+def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
+    """A GPU of its own where there are any, else the host's cores."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    num_gpus = torch.cuda.device_count()
+    if ranks_per_node > num_gpus:
+        # one rank of each host says so
+        refusal = UnmetError if rank_of_node == 0 else InputError
+        raise refusal(
+            f"{ranks_per_node} ranks were started on a host with {num_gpus} GPU(s), but each takes one; "
+            f"start torchrun with --nproc_per_node={num_gpus}, or with CUDA_VISIBLE_DEVICES= to train on cores"
+        )
+    return torch.device("cuda", rank_of_node)
+
+
 def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
     """Returns the store of the launch, if there is a launcher, and the name of this start."""
     if "RANK" not in os.environ:
@@ -178,14 +194,14 @@ def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
     try:
         store, rank, num_ranks = next(rendezvous("env://", timeout=timeout))
         start = agree_on_start(store, rank, num_ranks, timeout)
+        # torchrun's store outlives its ranks: without a name of their own, ranks that are started again
+        # would find the addresses of those before
+        own = PrefixStore(f"start-{start}", store)
+        dist.init_process_group(backend, timeout=timeout, store=own, rank=rank, world_size=num_ranks)
     except DistError as error:
         reason = str(error).splitlines()[0]
         raise UnmetError(
             f"rank {os.environ['RANK']} did not reach the others: {reason}; see what ended or holds up the "
             "launcher or its ranks, and start all again"
         ) from error
-    # torchrun's store outlives its ranks: without a name of their own, ranks that are started again would
-    # find the addresses of those before
-    own = PrefixStore(f"start-{start}", store)
-    dist.init_process_group(backend, timeout=timeout, store=own, rank=rank, world_size=num_ranks)
     return store, start

@@ -43,7 +43,7 @@ class DeepSpeedEngine:
             self._engine, *_ = self._deepspeed.initialize(
                 model=LinkScorer(model), config=settings, dist_init_required=None
             )
-        except (AssertionError, ValueError) as error:
+        except (AssertionError, ValueError, TypeError, self._deepspeed.DeepSpeedConfigError) as error:
             raise InputError(f"DeepSpeed refuses its settings: {error}; change its JSON") from error
         world.hold_to_timeout(self._engine.seq_data_parallel_group)
 

@@ -94,15 +94,22 @@ def _fill_in_bfloat16(settings: dict[str, Any], config: TrainingConfig) -> None:
 def _check_the_rest(settings: dict[str, Any]) -> None:
     section, name = _section(settings, "zero_optimization.stage")
     stage = section.setdefault(name, 1)
-    if stage not in ZERO_STAGES:
+    if isinstance(stage, bool) or stage not in ZERO_STAGES:
         raise InputError(
             f"zero_optimization.stage is {_shown(stage)}, but must be 1 or 2: the weights are few, and every "
             "rank scores with all of them; write 1, or use --training.engine ddp"
         )
+    unknown = settings["optimizer"]["params"].keys() - {*ADAM, "lr", "torch_adam", "adam_w_mode"}
+    if unknown:
+        raise InputError(f"optimizer.params.{min(unknown)} is set, but Adam has no such setting; take it out")
     for key, what in (
         ("scheduler", "the learning rate stays as it is"),
         ("zero_optimization.offload_optimizer", "the optimizer's state is small and stays on its device"),
         ("zero_optimization.offload_param", "the weights are few and stay on their device"),
+        ("zero_optimization.cpu_offload", "the optimizer's state is small and stays on its device"),
+        ("communication_data_type", "gradients travel as they are computed"),
+        ("data_types", "gradients are added up as they are computed"),
+        ("amp", "training.precision says what the model multiplies in"),
     ):
         section, name = _section(settings, key)
         if name in section:

@@ -85,10 +85,13 @@ class RunFolder:
 
     def results(self) -> dict[str, Any] | None:
         """None before the run is finished."""
+        path = self.path / RESULTS_NAME
         try:
-            results: dict[str, Any] = json.loads((self.path / RESULTS_NAME).read_text())
+            results: dict[str, Any] = json.loads(path.read_text())
         except FileNotFoundError:
             return None
+        except ValueError as error:  # not JSON, not UTF-8
+            raise InputError(f"{path}: is damaged; remove it and repeat the run's command") from error
         return results
 
     def write_results(self, results: dict[str, Any]) -> None:
@@ -117,7 +120,7 @@ class RunFolder:
         return self.path / name
 
     def _go_on_with(self, config: Config) -> None:
-        before, now = values_of(self.config()), values_of(config)
+        before, now = _with_folder_resolved(self.config()), _with_folder_resolved(config)
         is_finished = (self.path / RESULTS_NAME).exists()
         changed = [key for key, value in now.items() if before[key] != value and not changes_no_result(key)]
         for key in changed:
@@ -133,3 +136,8 @@ class RunFolder:
                 )
         if not is_finished and before != now:
             write_config(config, self.path / CONFIG_NAME)
+
+
+def _with_folder_resolved(config: Config) -> dict[str, object]:
+    """Every setting; the same data folder may be named in other words."""
+    return {**values_of(config), "data.folder": str(Path(config.data.folder).resolve())}

@@ -88,14 +88,18 @@ class StepProfile:
             self._display.say(f"--profile: the epoch has {self._done} steps, of which none is left to trace")
 
     def _keep(self, traced: profiler.profile) -> None:
+        steps = self._done - WARM_UP_STEPS
+        if not steps:  # the epoch ended with the warm-up
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"rank-{self._world.rank}.json.gz"
         traced.export_chrome_trace(str(path))
-        steps = self._done - WARM_UP_STEPS
         mine = {phase: seconds / steps for phase, seconds in self._seconds(traced).items()}
         by_rank = self._world.gather_objects(mine)
         if self._world.rank == 0:
             show(by_rank, steps, Console())
+            if self._world.device.type == "cuda":
+                self._display.say("phases are the host's: what a GPU was only told to do is in the traces")
             self._display.say(
                 f"{self._folder}: a trace of each rank, for ui.perfetto.dev or chrome://tracing"
             )

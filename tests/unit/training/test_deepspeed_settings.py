@@ -42,11 +42,11 @@ def test_what_agrees_and_what_we_do_not_decide_stays(tmp_path: Path) -> None:
     own = {
         "optimizer": {"params": {"lr": 0.0001, "betas": [0.9, 0.999]}},
         "zero_optimization": {"stage": 2, "reduce_bucket_size": 17},
-        "communication_data_type": "bf16",
+        "wall_clock_breakdown": True,
     }
     settings = filled(tmp_path, own)
     assert settings["zero_optimization"] == own["zero_optimization"]
-    assert settings["communication_data_type"] == "bf16"
+    assert settings["wall_clock_breakdown"] is True
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,12 @@ def test_weights_are_bfloat16_only_where_the_model_computes_so(
         ({"scheduler": {"type": "WarmupLR"}}, "scheduler is set"),
         ({"zero_optimization": {"offload_optimizer": {"device": "cpu"}}}, "offload_optimizer is set"),
         ({"zero_optimization": {"offload_param": {"device": "cpu"}}}, "offload_param is set"),
+        ({"zero_optimization": {"cpu_offload": True}}, "cpu_offload is set"),
+        ({"zero_optimization": {"stage": True}}, "zero_optimization.stage is true, but must be 1 or 2"),
+        ({"communication_data_type": "fp16"}, "communication_data_type is set"),
+        ({"data_types": {"grad_accum_dtype": "bf16"}}, "data_types is set"),
+        ({"amp": {"enabled": True}}, "amp is set"),
+        ({"optimizer": {"params": {"foo": 1}}}, "optimizer.params.foo is set, but Adam has no such setting"),
         ({"optimizer": 3}, "optimizer is 3, but must be an object"),
         ([], "holds no JSON object"),
         ("{", "not valid JSON"),

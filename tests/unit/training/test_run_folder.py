@@ -49,6 +49,20 @@ def test_a_run_does_not_go_on_with_other_settings(started: Path, sections: dict[
     assert RunFolder.open(started).config() == Config()
 
 
+def test_a_run_goes_on_with_its_data_folder_in_other_words(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    RunFolder.start(tmp_path / "run", changed(data={"folder": str(folder)}))
+    RunFolder.start(tmp_path / "run", changed(data={"folder": f"{tmp_path}/elsewhere/../log/"}))
+    with pytest.raises(InputError, match=r"holds a run with data.folder = "):
+        RunFolder.start(tmp_path / "run", changed(data={"folder": str(tmp_path / "other")}))
+
+
+def test_damaged_results_are_one_sentence(started: Path) -> None:
+    (started / "results.json").write_text('{"val": ')
+    with pytest.raises(InputError, match=r"results.json: is damaged; remove it and repeat the run's command"):
+        RunFolder.open(started).results()
+
+
 def test_a_finished_run_cannot_be_made_longer(started: Path) -> None:
     RunFolder.open(started).write_results({})
     with pytest.raises(InputError, match=r"finished, with training.epochs = 100 where it is now 200"):

@@ -179,7 +179,7 @@ def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
         refusal = UnmetError if rank_of_node == 0 else InputError
         raise refusal(
             f"{ranks_per_node} ranks were started on a host with {num_gpus} GPU(s), but each takes one; "
-            f"start torchrun with --nproc_per_node={num_gpus}, or with CUDA_VISIBLE_DEVICES= to train on cores"
+            f"start torchrun with --nproc_per_node={num_gpus}, or with CUDA_VISIBLE_DEVICES= for its cores"
         )
     return torch.device("cuda", rank_of_node)
 

@@ -1,7 +1,9 @@
-"""What each part of TPNet brings: the paper's ablations, and the three walk matrices, on one log.
+r"""What each part of TPNet brings: the paper's ablations, and the three walk matrices, on one log.
 
     python -m benchmarks.ablations                          # the built-in social log
     python -m benchmarks.ablations data/uci --preset uci --epochs 3
+    python -m benchmarks.ablations data/uci --preset uci --epochs 3 --ranks 2 \
+        --variants TPNet "bfloat16 exchange"
 
 Each variant is a run by `torchrun -m tpnet_dist.train`, with the same seed and negatives, and not
 kept; `python -m benchmarks.accuracy --studies main ablations` keeps them, draws them and goes on with them.
@@ -22,7 +24,7 @@ from tyro.conf import Positional, arg
 
 from benchmarks.results_line import print_results_line
 from benchmarks.study import launch
-from benchmarks.variants import VARIANTS
+from benchmarks.variants import ROUNDED, VARIANTS
 
 
 @dataclass(kw_only=True)
@@ -36,7 +38,7 @@ class Settings:
     epochs: int = 5
     ranks: int = 1
     seeds: tuple[int, ...] = field(default=(0,))
-    variants: tuple[str, ...] = field(default=tuple(VARIANTS))
+    variants: tuple[str, ...] = field(default=tuple(name for name in VARIANTS if name != ROUNDED))
     """By name; what the others lose is told against the first."""
 
     def __post_init__(self) -> None:

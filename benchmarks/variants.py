@@ -5,6 +5,8 @@ from tpnet_dist.config_keys import Layer, changes_no_result, values_of
 from tpnet_dist.settings import WORDS
 
 WHOLE = "TPNet"
+ROUNDED = "bfloat16 exchange"
+"""Rows are rounded on their way from rank to rank: on one rank it is TPNet itself."""
 VARIANTS: dict[str, list[str]] = {
     WHOLE: [],
     "without node representations": ["--memory.enabled", "False"],
@@ -14,6 +16,7 @@ VARIANTS: dict[str, list[str]] = {
     "transition probabilities": ["--memory.walk", "transition"],
     "1 hop": ["--memory.hops", "1"],
     "2 hops": ["--memory.hops", "2"],
+    ROUNDED: ["--memory.exchange-dtype", "bfloat16"],
 }
 PAPER_VARIANTS = tuple(VARIANTS)[:4]
 """Those of the paper's ablation study."""

@@ -15,6 +15,8 @@ MAX_SIZE = 2**16
 MAX_COMPETITORS = 100_000
 """Of an event in ranking, whose neighbours a rank holds all at once."""
 
+MIN_TIMEOUT = 10
+"""Seconds; ranks give a sign of life each second, and write files meanwhile."""
 MAX_TIMEOUT = 7 * 24 * 3600
 """Seconds; what is longer is no limit."""
 
@@ -166,7 +168,10 @@ class TrainingConfig:
             "a number above 0",
         )
         _require(
-            1 <= self.timeout <= MAX_TIMEOUT, "training.timeout", self.timeout, f"within 1…{MAX_TIMEOUT:,}"
+            MIN_TIMEOUT <= self.timeout <= MAX_TIMEOUT,
+            "training.timeout",
+            self.timeout,
+            f"within {MIN_TIMEOUT}…{MAX_TIMEOUT:,}",
         )
         rule = f"within 0…{2**31 - 1}"
         _require(0 <= self.seed < 2**31, "training.seed", self.seed, rule)

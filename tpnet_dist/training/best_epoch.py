@@ -3,7 +3,7 @@
 from tpnet_dist.training.checkpoint import CheckpointFolder
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Evaluator
-from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.event_batches import replay, until_asked_to_stop
 from tpnet_dist.training.figures import Figures
 from tpnet_dist.training.run_data import PartName
 
@@ -19,7 +19,8 @@ def evaluate_best(
     epoch = checkpoints.load_best(parts.model)
     if parts.memory is not None:
         parts.memory.reset(epoch)
-        replay(parts.memory, data.log, data.split.train, data.train_plan)
+        look = until_asked_to_stop(data.world)
+        replay(parts.memory, data.log, data.split.train, data.train_plan, progress=look)
     figures: dict[str, Figures] = {}
     for name in PARTS:
         display.say(f"best epoch {epoch + 1}: evaluating the {name} part, {len(data.part(name)):,} events")

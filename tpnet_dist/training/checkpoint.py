@@ -78,8 +78,9 @@ class CheckpointFolder:
 
     def save_best(self, model: TPNet, progress: Progress) -> None:
         """All that a predictor needs, in one file."""
-        if self.world.rank:
-            return
+        self.world.on_first_rank(lambda: self._write_best(model, progress))
+
+    def _write_best(self, model: TPNet, progress: Progress) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         state = {"format": FORMAT, "model": model.state_dict(), "epoch": progress.epoch, **asdict(self.run)}
         with whole_file(self.folder / BEST_NAME) as file:

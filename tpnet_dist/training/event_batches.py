@@ -1,8 +1,9 @@
 """Timestamp batches of a view as the memory takes them, and which of them are recorded together."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 import torch
@@ -13,9 +14,26 @@ from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
 from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.ranks.stop_request import StopAsked
+from tpnet_dist.ranks.world import World
 
 Progress = Callable[[int], None]
 """Told how many events were just recorded."""
+
+
+BATCHES_PER_LOOK = 100
+"""How often ranks that record ask one another whether to stop."""
+
+
+def until_asked_to_stop(world: World) -> Progress:
+    """For `replay`: ends it with StopAsked, on all ranks after the same batch."""
+    batches = count(1)
+
+    def look(num_events: int) -> None:
+        if next(batches) % BATCHES_PER_LOOK == 0 and (asked := world.asked_to_stop()) is not None:
+            raise StopAsked(asked)
+
+    return look
 
 
 @dataclass(frozen=True)
@@ -94,5 +112,7 @@ def record_each(
         )
         for batch in batches
     )
-    for num_events, _ in fetch_ahead(memory, requests, prefetch=prefetch):
-        progress(num_events)
+    # whoever is told may end it, on all ranks after the same batch
+    with closing(fetch_ahead(memory, requests, prefetch=prefetch)) as ahead:  # type: ignore[type-var]
+        for num_events, _ in ahead:
+            progress(num_events)

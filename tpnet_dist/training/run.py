@@ -94,10 +94,13 @@ def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileW
                 profile=profile,
             ).train()
     results = {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
-    if world.rank == 0:
-        run.write_results(results)
-        display.say(f"{plot_run(run.path)}: loss and AP by epoch")
+    world.on_first_rank(lambda: _finish(run, results, display))
     return results
+
+
+def _finish(run: RunFolder, results: dict[str, Any], display: Display) -> None:
+    run.write_results(results)
+    display.say(f"{plot_run(run.path)}: loss and AP by epoch")
 
 
 def _checkpoints(run: RunFolder, seed: int, data: RunData, display: Display) -> CheckpointFolder:

@@ -16,7 +16,7 @@ from tpnet_dist.training.best_epoch import evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Evaluator, Passes
-from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.event_batches import replay, until_asked_to_stop
 from tpnet_dist.training.figures import Figures
 from tpnet_dist.training.link_queries import Rows, rows_ahead
 from tpnet_dist.training.links import PlannedLinks
@@ -173,7 +173,8 @@ class SeedTrainer:
         memory, train, plan = self.parts.memory, self.data.split.train, self.data.train_plan
         if memory is not None:
             memory.reset(self.progress.epoch)
-            replay(memory, self.data.log, train, plan, num_batches=batch)
+            look = until_asked_to_stop(self.data.world)
+            replay(memory, self.data.log, train, plan, num_batches=batch, progress=look)
         return self.data.time_before(train, int(plan.borders[batch]))
 
     def _validate(self, learnt: dict[str, Any]) -> None:

@@ -1,0 +1,47 @@
+"""A wish to stop is heeded while events are only recorded, by all ranks after the same batch."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.rank_pool import RankPools
+from tests.training_runs import small_config, small_log
+from tpnet_dist.ranks.stop_request import StopAsked
+from tpnet_dist.ranks.world import World
+from tpnet_dist.training.event_batches import BATCHES_PER_LOOK, replay, until_asked_to_stop
+from tpnet_dist.training.run_data import RunData
+from tpnet_dist.training.run_model import RunModel
+
+BATCH = 2
+
+
+def stop_then_record(world: World, folder: Path) -> tuple[int, bool]:
+    """How many batches had been recorded when it stopped, and whether all of it works afterwards."""
+    data = RunData.open(small_config(folder, training={"batch_size": BATCH}), world)
+    memory = RunModel.build(data.config, data.log, world, seed=0).memory
+    assert memory is not None
+    look, done = until_asked_to_stop(world), 0
+
+    def told(num_events: int) -> None:
+        nonlocal done
+        done += 1
+        if world.rank == world.num_ranks - 1 and done == BATCHES_PER_LOOK + 10:
+            world.stop.number = signal.SIGTERM
+        look(num_events)
+
+    with pytest.raises(StopAsked, match="stopped by SIGTERM"):
+        replay(memory, data.log, data.split.train, data.train_plan, progress=told)
+    world.stop.number = 0
+    memory.reset(0)
+    replay(memory, data.log, data.split.train, data.train_plan, progress=until_asked_to_stop(world))
+    return done, bool(memory.table.rows_NLD[:, 1].abs().sum() > 0)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_ranks_stop_recording_after_the_same_batch(
+    rank_pools: RankPools, tmp_path: Path, num_ranks: int
+) -> None:
+    folder = small_log(tmp_path / "log")
+    stopped = rank_pools[num_ranks].run(stop_then_record, folder)
+    assert stopped == [(2 * BATCHES_PER_LOOK, True)] * num_ranks

@@ -108,7 +108,6 @@ def _check_the_rest(settings: dict[str, Any]) -> None:
         ("zero_optimization.offload_param", "the weights are few and stay on their device"),
         ("zero_optimization.cpu_offload", "the optimizer's state is small and stays on its device"),
         ("communication_data_type", "gradients travel as they are computed"),
-        ("data_types", "gradients are added up as they are computed"),
         ("amp", "training.precision says what the model multiplies in"),
     ):
         section, name = _section(settings, key)

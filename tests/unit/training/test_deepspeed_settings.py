@@ -85,7 +85,6 @@ def test_weights_are_bfloat16_only_where_the_model_computes_so(
         ({"zero_optimization": {"cpu_offload": True}}, "cpu_offload is set"),
         ({"zero_optimization": {"stage": True}}, "zero_optimization.stage is true, but must be 1 or 2"),
         ({"communication_data_type": "fp16"}, "communication_data_type is set"),
-        ({"data_types": {"grad_accum_dtype": "bf16"}}, "data_types is set"),
         ({"amp": {"enabled": True}}, "amp is set"),
         ({"optimizer": {"params": {"foo": 1}}}, "optimizer.params.foo is set, but Adam has no such setting"),
         ({"optimizer": 3}, "optimizer is 3, but must be an object"),

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.report_runs import config_of, results_of, write_run
+from tests.training_runs import small_log
 from tpnet_dist.config import Config
 from tpnet_dist.report_page.run import Run, read_run
-from tpnet_dist.report_page.series import Series, Spread, differing_settings, series_of
+from tpnet_dist.report_page.series import Series, Spread, differing_settings, have_one_log, series_of
 
 
 def run_of(folder: Path, config: Config, ap: float = 0.9) -> Run:
@@ -45,6 +46,26 @@ def test_settings_that_differ_divide_series_and_are_named(tmp_path: Path) -> Non
     found = series_of(runs)
     assert len(found) == 2
     assert differing_settings(found) == {"training.learning_rate": [1e-4, 1e-3]}
+
+
+def test_runs_trained_on_different_logs_of_one_folder_are_no_series(tmp_path: Path) -> None:
+    log = str(small_log(tmp_path / "log", events=300))
+    runs = [
+        read_run(write_run(tmp_path / name, config_of(log, seeds=(seed,)), results_of(0.9), log_id=name))
+        for seed, name in enumerate(("old", "new"))
+    ]
+    found = series_of(runs)
+    assert [series.name for series in found] == ["old", "new"]
+    assert not have_one_log(found)
+    assert differing_settings(found) == {"data.folder": [f"{log}, log old", f"{log}, log new"]}
+
+
+def test_a_log_that_was_moved_between_runs_is_one(tmp_path: Path) -> None:
+    runs = [
+        read_run(write_run(tmp_path / place, config_of(place, seeds=(seed,)), results_of(0.9), log_id="it"))
+        for seed, place in enumerate(("here", "there"))
+    ]
+    assert len(series_of(runs)) == 1
 
 
 def test_seeds_of_one_run_count_one_by_one(tmp_path: Path) -> None:

@@ -38,7 +38,14 @@ class Series:
 
     @property
     def seeds(self) -> list[int]:
-        return [seed for run in self.runs for seed in run.config.training.all_seeds()]
+        """Those with results."""
+        return [seed for run in self.runs for seed in run.by_seed()]
+
+    @property
+    def unfinished_seeds(self) -> list[int]:
+        return [
+            seed for run in self.runs for seed in run.config.training.all_seeds() if seed not in run.by_seed()
+        ]
 
     def figure(self, part: str, setting: str, kind: str, metric: str) -> Spread | None:
         """None where no seed has it."""
@@ -81,7 +88,8 @@ def series_of(runs: Sequence[Run]) -> list[Series]:
     found: list[Series] = []
     for run in runs:
         for position, series in enumerate(found):
-            is_new = not set(series.seeds) & set(run.config.training.all_seeds())
+            taken = {*series.seeds, *series.unfinished_seeds}
+            is_new = not taken & set(run.config.training.all_seeds())
             if is_new and settings_of(series.runs[0]) == settings_of(run):
                 found[position] = Series((*series.runs, run))
                 break

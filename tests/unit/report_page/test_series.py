@@ -8,6 +8,7 @@ import pytest
 from tests.report_runs import config_of, results_of, write_run
 from tests.training_runs import small_log
 from tpnet_dist.config import Config
+from tpnet_dist.report_page.result_charts import result_chart
 from tpnet_dist.report_page.run import Run, read_run
 from tpnet_dist.report_page.series import Series, Spread, differing_settings, have_one_log, series_of
 
@@ -84,3 +85,13 @@ def test_a_single_seed_has_no_deviation_and_an_absent_figure_is_none(tmp_path: P
     assert (
         Series((read_run(write_run(tmp_path / "young")),)).figure("test", "inductive", "random", "ap") is None
     )
+
+
+def test_a_seed_without_results_is_counted_apart(tmp_path: Path) -> None:
+    young = read_run(write_run(tmp_path / "young", config_of(seeds=(1,))))
+    [series] = series_of([run_of(tmp_path / "done", config_of()), young])
+    assert (series.seeds, series.unfinished_seeds) == ([0], [1])
+    assert "this run" not in result_chart([series], "ap", None)
+    assert "this run" in result_chart([Series(series.runs[:1])], "ap", None)
+    again = run_of(tmp_path / "again", config_of(seeds=(1,)))
+    assert len(series_of([*series.runs, again])) == 2

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import Manifest
 from tpnet_dist.events.shards import Times
+from tpnet_dist.events.unix_times import are_unix_times
 
 GivenTimes = int | float | np.datetime64 | Sequence[Any] | npt.NDArray[Any]
 
@@ -16,10 +17,10 @@ GivenTimes = int | float | np.datetime64 | Sequence[Any] | npt.NDArray[Any]
 def as_times(given: GivenTimes, manifest: Manifest, count: int) -> Times:
     """`count` of them; one serves all. Dates become ticks since 1970, numbers are ticks already."""
     times = np.asarray(given)
-    if times.dtype.kind == "M":
-        times = times.astype(f"datetime64[{manifest.time_unit}]").astype(np.int64)
     if not times.size:
         return np.empty(0, manifest.time_dtype)
+    if times.dtype.kind == "M":
+        times = _ticks_of(times, manifest)
     if times.dtype.kind not in "iuf":
         raise InputError(f"time {times.flat[0]!r} is neither a number nor a date; give one of these")
     if times.ndim and times.shape != (count,):
@@ -31,6 +32,23 @@ def as_times(given: GivenTimes, manifest: Manifest, count: int) -> Times:
         wrong = times[np.flatnonzero(times % 1)[0]]
         raise InputError(f"time {wrong} is not whole, as all times of this log are; round it")
     return np.ascontiguousarray(times.astype(manifest.time_dtype))
+
+
+def _ticks_of(dates: npt.NDArray[Any], manifest: Manifest) -> npt.NDArray[Any]:
+    """Since 1970, with fractions where the log has such."""
+    first, last, unit = manifest.first_time, manifest.last_time, manifest.time_unit
+    if not are_unix_times(first, last, manifest.seconds_per_tick):
+        raise InputError(
+            f"time {dates.flat[0]} is a date, but this log's times, {first} to {last} {unit}, are not "
+            "counted since 1970; give numbers as the log has them"
+        )
+    whole = dates.astype(f"datetime64[{unit}]")
+    rest = (dates - whole.astype(dates.dtype)) / np.array(1, f"timedelta64[{unit}]")
+    if manifest.time_dtype == "int64" and rest.any():
+        finer = dates[rest != 0].flat[0]
+        raise InputError(f"time {finer} is not whole in {unit}, as all times of this log are; round it")
+    ticks = whole.astype(np.int64)
+    return ticks if manifest.time_dtype == "int64" else ticks + rest
 
 
 def require_order(times: Times, now: float, what: str) -> None:

@@ -213,6 +213,9 @@ def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> No
         "k is 99, but must be within 1…9, the candidates": ("--top-k", 99, "--sources", pairs, "--out", out),
         "ends neither in .csv nor in .parquet": ("--pairs", pairs, "--out", tmp_path / "out.txt"),
         "there is no such folder": ("--pairs", pairs, "--out", tmp_path / "no" / "out.csv"),
+        "time 1e+30 is too large": (*asked, "--at", "1e30"),
+        "at is 99999999999999999999… of 5,000 characters": (*asked, "--at", "9" * 5000),
+        "recorded; ask about times from then on": (*asked, "--at", 7),
         "there is no such file": ("--pairs", tmp_path / "no.csv", "--out", out),
         "early.csv: event 0: time 1 is before": ("--observe", early, *asked),
         "has 0 columns beside source, destination and time, but events of this log have 3": (
@@ -222,7 +225,8 @@ def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> No
     }
     before = {path.name for path in tmp_path.iterdir()}
     for sentence, words in refused.items():
-        assert sentence in refusal(run, *words)
+        found = refusal(run, *words)
+        assert sentence in found and "until" not in found
     assert {path.name for path in tmp_path.iterdir()} == before
 
 

@@ -163,7 +163,7 @@ PAIRS = {
     "no column": (["from,dst", "0,3"], "has no column src among from, dst; name it with --src or --dst"),
     "unknown": (["src,dst", "0,3", "u,3", "0,v", "w,v"], "3 of 4 pairs name 3 unknown ids (u, w, v)"),
     "too early": (["src,dst,time", "0,3,5000", "0,3,7"], "time 7 is before"),
-    "words for times": (["src,dst,time", "0,3,soon"], "column time: it holds string, such as soon"),
+    "words for times": (["src,dst,time", "0,3,soon"], "column time: it holds text, such as soon"),
     "no time": (["src,dst,time", "0,3,5000", "0,3,"], "column time: a value is missing"),
     "a column twice": (["src,dst,src", "0,3,1"], "has 2 columns src, but a name is one column's; rename"),
     "a row too short": (["src,dst,time", "0,3"], "not readable as CSV with a header"),

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from data_prep.measure import LogSummary, ShardSummary, TimeHistogram
+from tpnet_dist.events.unix_times import are_unix_times
 
 MAX_SHARD_ROWS = 8
 LARGE_TIME_GROUP = 200
@@ -20,8 +21,6 @@ _CHART_ROWS = 5
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = " ..::||##"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# earlier times are more likely seconds since the first event than dates
-_PLAUSIBLE_DATES = (datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 _DURATIONS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
 
 
@@ -149,11 +148,11 @@ def _axis(summary: LogSummary) -> str:
 
 def _dates(summary: LogSummary) -> tuple[str, str] | None:
     """First and last time as UTC dates, or None if they are not likely to be Unix times."""
-    earliest, latest = ((date - _EPOCH).total_seconds() for date in _PLAUSIBLE_DATES)
-    first, last = (time * summary.seconds_per_tick for time in (summary.first_time, summary.last_time))
-    if not earliest <= first <= last < latest:
+    ends = summary.first_time, summary.last_time
+    if not are_unix_times(*ends, summary.seconds_per_tick):
         return None
-    return _date(first), _date(last)
+    first, last = (_date(time * summary.seconds_per_tick) for time in ends)
+    return first, last
 
 
 def _date(seconds: float) -> str:

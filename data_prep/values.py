@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tpnet_dist.events.shards import Times
+from tpnet_dist.events.text_columns import cast_or_none, iso_microseconds
 
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 NULL_SPELLINGS = ("", "null", "NULL", "nan", "NaN", "None")
 EXACT_IN_FLOAT64 = 2**53
 
-_TIME_WITH_ZONE = r"\d:\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 _POWERS_OF_TEN = 10 ** np.arange(1, 19, dtype=np.int64)
 
 
@@ -37,7 +37,10 @@ def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
 def parse_times(column: pa.Array, unit: TimeUnit) -> Times:
     """Int64 where every time is whole (ISO: microseconds), float64 where one is not; never rounded."""
     if unit == "iso":
-        times: Times = iso_microseconds(column)
+        moments = iso_microseconds(column)
+        if moments is None:
+            raise Rejected
+        times: Times = moments
     elif (numbers := _plain_integers(column)) is not None:
         times = numbers.to_numpy()
     else:
@@ -51,7 +54,7 @@ def _fractions(column: pa.Array) -> Times:
     if (integers := _plain_integers(column)) is not None:
         whole: Times = integers.to_numpy()
         return whole
-    numbers = _cast(column, pa.float64())
+    numbers = cast_or_none(column, pa.float64())
     if numbers is None:
         raise Rejected
     times: npt.NDArray[np.float64] = numbers.to_numpy()
@@ -60,22 +63,9 @@ def _fractions(column: pa.Array) -> Times:
     return times.astype(np.int64) if (times == np.floor(times)).all() else times
 
 
-def iso_microseconds(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Zone offsets are honoured; times without one are UTC."""
-    column = pc.utf8_trim_whitespace(column)
-    has_zone = pc.match_substring_regex(column, _TIME_WITH_ZONE).to_numpy(zero_copy_only=False)
-    microseconds = np.empty(len(column), np.int64)
-    for mask, dtype in ((has_zone, pa.timestamp("us", "UTC")), (~has_zone, pa.timestamp("us"))):
-        moments = _cast(column.filter(pa.array(mask)), dtype)
-        if moments is None:
-            raise Rejected
-        microseconds[mask] = pc.cast(moments, pa.int64()).to_numpy()
-    return microseconds
-
-
 def parse_numbers(column: pa.Array) -> npt.NDArray[np.float32]:
     """Labels and features."""
-    numbers = _cast(column, pa.float32())
+    numbers = cast_or_none(column, pa.float32())
     if numbers is None:
         raise Rejected
     return finite(numbers.to_numpy())
@@ -100,7 +90,7 @@ def parse_feature_rows(column: pa.Array, *, below: int | None) -> npt.NDArray[np
 
 def _plain_integers(column: pa.Array) -> pa.Array | None:
     """Int64 unless some value is no integer or not written plainly, such as 007 or 0x10."""
-    numbers = _cast(column, pa.int64())
+    numbers = cast_or_none(column, pa.int64())
     if numbers is None:
         return None
     plainly_written = _written_length(numbers.to_numpy()) == (pc.sum(pc.binary_length(column)).as_py() or 0)
@@ -111,12 +101,3 @@ def _written_length(numbers: npt.NDArray[np.int64]) -> int:
     """How many characters the numbers take when written plainly."""
     digits = 1 + np.searchsorted(_POWERS_OF_TEN, np.abs(numbers), side="right")
     return int(digits.sum()) + int(np.count_nonzero(numbers < 0))
-
-
-def _cast(column: pa.Array, dtype: pa.DataType) -> pa.Array | None:
-    """None if some value does not fit. The first few are tried alone: a failing cast is a slow one."""
-    try:
-        pc.cast(column[:16], dtype)
-        return pc.cast(column, dtype)
-    except pa.ArrowInvalid:
-        return None

@@ -69,6 +69,7 @@ def write_run(
     config: Config | None = None,
     results: dict[str, Any] | None = None,
     metrics: list[dict[str, Any]] | None = None,
+    log_id: str | None = None,
 ) -> Path:
     """What is None is not there."""
     folder.mkdir(parents=True)
@@ -77,4 +78,8 @@ def write_run(
         (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in metrics))
     if results is not None:
         (folder / "results.json").write_text(json.dumps(results))
+    if log_id is not None:
+        step = folder / "checkpoints" / "seed-0" / "step-00000001"
+        step.mkdir(parents=True)
+        (step / "manifest.json").write_text(json.dumps({"log_id": log_id}))
     return folder

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tpnet_dist.ranks.world import World
 
 PROGRAM = "python -m tpnet_dist.predict"
+LONGEST_TIME = 60
+"""Characters; what is longer is no number that 64 bits hold."""
 
 
 @dataclass(kw_only=True)
@@ -84,6 +86,11 @@ class PredictCommand:
         """A whole number stays one: as a fraction, nanoseconds since 1970 would be rounded."""
         if self.at is None:
             return None
+        if len(self.at) > LONGEST_TIME:
+            raise InputError(
+                f"at is {self.at[:20]}… of {len(self.at):,} characters, which is too large; write it as the "
+                "log's times are"
+            )
         try:
             return int(self.at) if self.at.lstrip("+-").isdigit() else float(self.at)
         except ValueError as error:

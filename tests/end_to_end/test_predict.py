@@ -163,7 +163,7 @@ PAIRS = {
     "no column": (["from,dst", "0,3"], "has no column src among from, dst; name it with --src or --dst"),
     "unknown": (["src,dst", "0,3", "u,3", "0,v", "w,v"], "3 of 4 pairs name 3 unknown ids (u, w, v)"),
     "too early": (["src,dst,time", "0,3,5000", "0,3,7"], "time 7 is before"),
-    "words for times": (["src,dst,time", "0,3,soon"], "column time: it holds string, such as soon"),
+    "words for times": (["src,dst,time", "0,3,soon"], "column time: it holds text, such as soon"),
     "no time": (["src,dst,time", "0,3,5000", "0,3,"], "column time: a value is missing"),
     "a column twice": (["src,dst,src", "0,3,1"], "has 2 columns src, but a name is one column's; rename"),
     "a row too short": (["src,dst,time", "0,3"], "not readable as CSV with a header"),
@@ -213,6 +213,9 @@ def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> No
         "k is 99, but must be within 1…9, the candidates": ("--top-k", 99, "--sources", pairs, "--out", out),
         "ends neither in .csv nor in .parquet": ("--pairs", pairs, "--out", tmp_path / "out.txt"),
         "there is no such folder": ("--pairs", pairs, "--out", tmp_path / "no" / "out.csv"),
+        "time 1e+30 is too large": (*asked, "--at", "1e30"),
+        "at is 99999999999999999999… of 5,000 characters": (*asked, "--at", "9" * 5000),
+        "recorded; ask about times from then on": (*asked, "--at", 7),
         "there is no such file": ("--pairs", tmp_path / "no.csv", "--out", out),
         "early.csv: event 0: time 1 is before": ("--observe", early, *asked),
         "has 0 columns beside source, destination and time, but events of this log have 3": (
@@ -222,7 +225,8 @@ def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> No
     }
     before = {path.name for path in tmp_path.iterdir()}
     for sentence, words in refused.items():
-        assert sentence in refusal(run, *words)
+        found = refusal(run, *words)
+        assert sentence in found and "until" not in found
     assert {path.name for path in tmp_path.iterdir()} == before
 
 

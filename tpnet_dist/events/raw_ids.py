@@ -158,7 +158,7 @@ class RawIds:
         texts = np.array([_text_of(one) for one in ids], object)
         if not self.is_text:
             return _plain_integers(texts)
-        if not all(text.strip() for text in texts):
+        if not all(texts):
             raise InputError("an id is empty, but nodes have names; mend it")
         return texts, np.ones(len(texts), bool)
 
@@ -196,14 +196,15 @@ def some_of(ids: Sequence[Any]) -> str:
 
 def _whole(one: Any) -> str:  # noqa: ANN401 — an id is whatever an array holds
     """As text; whole numbers that became fractions as such."""
-    return str(int(one) if isinstance(one, float | np.floating) else one)
+    return str(int(one) if isinstance(one, float | np.floating) else one).strip()
 
 
 def _text_of(one: object) -> str:
-    """Refuse what is only taken for a name by mistake: None, NaN, True."""
+    """Without blanks around it, as logs have ids; refuse what is only taken for a name by mistake: None, NaN,
+    True."""
     if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
         raise InputError(f"id {one!r} is neither text nor a whole number; mend it")
-    return str(one)
+    return str(one).strip()
 
 
 def _plain_integers(objects: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

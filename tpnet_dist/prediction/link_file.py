@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import Ids
+from tpnet_dist.events.text_columns import cast_or_none, iso_microseconds
 
 ROWS_PER_BLOCK = 20_000
 _BLOCK_BYTES = 4 << 20
+_EXACT_IN_FLOAT64 = 2**53
+_NO_TIMES = ("", "null", "NULL", "NA", "N/A", "None", "NaT")
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ class LinkFile:
         blocks = list(self.blocks())
         if not blocks:
             raise InputError(f"{self.path}: holds no rows; give a file with some")
+        if len({block.time is not None and block.time.dtype.kind == "M" for block in blocks}) > 1:
+            raise InputError(
+                f"{self.path}: column {self.time}: holds numbers in some rows and dates in others; give one "
+                "of these"
+            )
         src, dst, time, features = (
             _together([getattr(block, name) for block in blocks])
             for name in ("src", "dst", "time", "features")
@@ -98,11 +106,12 @@ class LinkFile:
                 )
 
     def _types(self, names: list[str]) -> "pyarrow.csv.ConvertOptions":
-        """Ids as they are written, features as numbers; a column that nobody asks for may hold anything."""
-        ends = [name for name in (self.src, self.dst) if name is not None]
-        rest = [name for name in names if name not in (*ends, self.time)] if self.num_features else []
-        types = {**dict.fromkeys(ends, pa.string()), **dict.fromkeys(rest, pa.float32())}
-        used = [name for name in names if name in types or name == self.time]
+        """Ids and times as they are written, features as numbers; a column that nobody asks for may hold
+        anything. The type of a time is no block's to decide for those after it."""
+        texts = [name for name in (self.src, self.dst, self.time) if name is not None]
+        rest = [name for name in names if name not in texts] if self.num_features else []
+        types = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(rest, pa.float32())}
+        used = [name for name in names if name in types]
         return pyarrow.csv.ConvertOptions(column_types=types, include_columns=used, strings_can_be_null=False)
 
     def _require_columns(self, names: list[str]) -> None:
@@ -140,12 +149,25 @@ class LinkFile:
 
     def _times(self, column: pa.Array) -> npt.NDArray[Any]:
         kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return self._times_of_text(pc.utf8_trim_whitespace(column))
         is_usable = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)
         if not is_usable or column.null_count:
             wrong = "a value is missing" if column.null_count else f"it holds {kind}, such as {column[0]}"
             raise InputError(f"{self.path}: column {self.time}: {wrong}; give numbers or ISO dates")
         times: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return times
+
+    def _times_of_text(self, column: pa.Array) -> npt.NDArray[Any]:
+        for kind in (pa.int64(), pa.float64()):
+            if (numbers := cast_or_none(column, kind)) is not None and not numbers.null_count:
+                times: npt.NDArray[Any] = numbers.to_numpy()
+                return times if kind == pa.int64() else _exact(column, times)
+        if (microseconds := iso_microseconds(column)) is not None and not column.null_count:
+            return microseconds.view("datetime64[us]")
+        is_missing = column.null_count or pc.any(pc.is_in(column, pa.array(_NO_TIMES))).as_py()
+        wrong = "a value is missing" if is_missing else f"it holds text, such as {_no_number_in(column)}"
+        raise InputError(f"{self.path}: column {self.time}: {wrong}; give numbers or ISO dates")
 
     def _features(self, batch: pa.RecordBatch) -> npt.NDArray[np.float32]:
         names = [name for name in batch.schema.names if name not in (self.src, self.dst, self.time)]
@@ -173,6 +195,21 @@ def content_key(path: Path) -> str:
         while block := file.read(_BLOCK_BYTES):
             checksum = zlib.crc32(block, checksum)
     return f"{path.stat().st_size:,} bytes, checksum {checksum:08x}"
+
+
+def _exact(column: pa.Array, fractions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """Nanoseconds since 1970 that are written 17….0 have more digits than a fraction keeps."""
+    if (np.abs(fractions) < _EXACT_IN_FLOAT64).all():
+        return fractions
+    whole = cast_or_none(pc.replace_substring_regex(column, r"\.0*$", ""), pa.int64())
+    return fractions if whole is None else whole.to_numpy()
+
+
+def _no_number_in(column: pa.Array) -> str:
+    """The first that is none; it may be a date among numbers."""
+    is_number = pc.match_substring_regex(column, r"^[+-]?[\d.]+$")
+    others = column.filter(pc.invert(is_number))
+    return str((others if len(others) else column)[0])
 
 
 def _together(parts: list[Any]) -> npt.NDArray[Any] | None:

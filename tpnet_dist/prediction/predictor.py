@@ -32,6 +32,7 @@ GivenIds = int | str | Sequence[Any] | npt.NDArray[Any]
 DEFAULT_CAPACITY, MAX_CAPACITY = 1000, 1 << 30
 LINKS_HELD = 1 << 20
 """Scores of several sources that are kept at a time."""
+_EARLIER = "ask about times from then on, or load with an earlier until"
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Predictor:
         """
         src_B, dst_B = self.ids.find_links(*_same_length(src, dst))
         times = as_times(time, self.log.manifest, len(src_B))
-        require_present(times, self.now)
+        require_present(times, self.now, _EARLIER)
         logits_B = self._scorer.logits(src_B, dst_B[:, None], times)[:, 0]
         return _probabilities(logits_B) if probability else logits_B
 
@@ -159,7 +160,7 @@ class Predictor:
             remedy = "raise it" if k < 1 else "lower it, or give more candidates"
             raise InputError(f"k is {k:,}, but must be within 1…{len(target_C):,}, the candidates; {remedy}")
         times = as_times(time, self.log.manifest, len(sources))
-        require_present(times, self.now)
+        require_present(times, self.now, _EARLIER)
         source_B = self.ids.find_sources(sources)
         best_Bk, logits_Bk = np.empty((len(sources), k), np.int64), np.empty((len(sources), k), np.float32)
         for here in _some_at_a_time(len(sources), len(target_C)):

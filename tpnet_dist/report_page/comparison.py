@@ -61,7 +61,7 @@ def _cell(series: Series, setting: str, kind: str, metric: str) -> str:
 
 def _costs(all_series: Sequence[Series]) -> str:
     wanted = {
-        "seeds": lambda series: ", ".join(map(str, series.seeds)),
+        "seeds": _seeds,
         "best epoch": lambda series: _mean(series, "best_epoch"),
         "training, events/s": lambda series: _mean(series, "events_per_second", "train"),
         "scoring, events/s": lambda series: _mean(series, "events_per_second", "score"),
@@ -70,6 +70,13 @@ def _costs(all_series: Sequence[Series]) -> str:
     }
     rows = [[name, *(value(series) for series in all_series)] for name, value in wanted.items()]
     return table("Time and memory", _heads("", all_series), [("", rows)], "compared")
+
+
+def _seeds(series: Series) -> str:
+    """Figures are those of the finished ones alone."""
+    finished = ", ".join(map(str, series.seeds)) or "none"
+    unfinished = ", ".join(map(str, series.unfinished_seeds))
+    return f"{finished}; {unfinished} unfinished" if unfinished else finished
 
 
 def _mean(series: Series, *path: str) -> str:

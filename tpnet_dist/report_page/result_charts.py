@@ -125,7 +125,7 @@ def _shape(kind: str, x: float, y: float, hint: str = "") -> str:
 
 def _legend(all_series: Sequence[Series], rows: Rows) -> list[Legend]:
     shown = dict.fromkeys((mark.kind, mark.hint) for marks in rows.values() for mark in marks)
-    is_one = len(all_series) == 1
+    is_one = len(all_series) == 1 and len(all_series[0].runs) == 1
     return [
         Legend("this run" if is_one and kind.startswith("run") else hint, _shape(kind, 15, 6))
         for kind, hint in shown

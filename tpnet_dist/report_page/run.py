@@ -34,6 +34,8 @@ class Run:
     """Among how many destinations events were ranked; 0: they were not."""
     curves: Curves
     log: EventLogFacts
+    log_id: str | None
+    """Of the log it was trained on; None where no checkpoint says so."""
     recognition: Recognition | None
     phases: list[PhaseSeconds]
     """By rank, of a run that was traced."""
@@ -60,7 +62,8 @@ def read_run(folder: Path) -> Run:
     if not (folder / CONFIG_NAME).is_file():
         raise InputError(f"{folder}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
     config, metrics = read_config(folder / CONFIG_NAME), folder / METRICS_NAME
-    log = read_event_log(config.data.folder, _log_id(folder))
+    log_id = _log_id(folder)
+    log = read_event_log(config.data.folder, log_id)
     written = datetime.fromtimestamp(metrics.stat().st_mtime).astimezone() if metrics.is_file() else None
     results = _read(folder / RESULTS_NAME, "repeat the run's command")
     later = _read(folder / EVALUATION_NAME, "evaluate the run again") or {}
@@ -72,6 +75,7 @@ def read_run(folder: Path) -> Run:
         mrr_negatives=config.evaluation.mrr_negatives or int(later.get("mrr_negatives", 0)),
         curves=read_curves(metrics),
         log=log,
+        log_id=log_id,
         recognition=recognise(log),
         phases=read_phases(folder / "profile"),
         last_written=written,

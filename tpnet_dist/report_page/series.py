@@ -38,7 +38,14 @@ class Series:
 
     @property
     def seeds(self) -> list[int]:
-        return [seed for run in self.runs for seed in run.config.training.all_seeds()]
+        """Those with results."""
+        return [seed for run in self.runs for seed in run.by_seed()]
+
+    @property
+    def unfinished_seeds(self) -> list[int]:
+        return [
+            seed for run in self.runs for seed in run.config.training.all_seeds() if seed not in run.by_seed()
+        ]
 
     def figure(self, part: str, setting: str, kind: str, metric: str) -> Spread | None:
         """None where no seed has it."""
@@ -81,7 +88,8 @@ def series_of(runs: Sequence[Run]) -> list[Series]:
     found: list[Series] = []
     for run in runs:
         for position, series in enumerate(found):
-            is_new = not set(series.seeds) & set(run.config.training.all_seeds())
+            taken = {*series.seeds, *series.unfinished_seeds}
+            is_new = not taken & set(run.config.training.all_seeds())
             if is_new and settings_of(series.runs[0]) == settings_of(run):
                 found[position] = Series((*series.runs, run))
                 break
@@ -91,13 +99,14 @@ def series_of(runs: Sequence[Run]) -> list[Series]:
 
 
 def settings_of(run: Run) -> dict[str, object]:
-    """All that results depend on, but the seed; a log that is at hand goes by its id, wherever it lies."""
+    """All that results depend on, but the seed; a log whose id is known goes by it, wherever it lies."""
     found = {
         key: value
         for key, value in values_of(run.config).items()
         if key not in SEED_KEYS and not changes_no_result(key)
     }
-    return found | ({"data.folder": run.log.manifest.log_id} if run.log.manifest else {})
+    log_id = _log_id(run)
+    return found if log_id is None else {**found, "data.folder": log_id}
 
 
 def have_one_log(all_series: Sequence[Series]) -> bool:
@@ -111,7 +120,18 @@ def differing_settings(all_series: Sequence[Series]) -> dict[str, list[object]]:
     firsts = [series.runs[0] for series in all_series]
     settings = [settings_of(run) for run in firsts]
     return {
-        key: [values_of(run.config)[key] for run in firsts]
-        for key in settings[0]
-        if len({repr(each[key]) for each in settings}) > 1
+        key: _shown(key, firsts) for key in settings[0] if len({repr(each[key]) for each in settings}) > 1
     }
+
+
+def _log_id(run: Run) -> str | None:
+    """Of what it was trained on: its folder may hold another log by now."""
+    return run.log_id or (run.log.manifest.log_id if run.log.manifest else None)
+
+
+def _shown(key: str, runs: Sequence[Run]) -> list[object]:
+    """Logs that lie, or lay, in one folder are told apart by their ids."""
+    values = [values_of(run.config)[key] for run in runs]
+    if len(set(map(repr, values))) > 1:
+        return values
+    return [f"{value}, log {_log_id(run) or 'unknown'}" for value, run in zip(values, runs, strict=True)]

@@ -26,6 +26,16 @@ def test_words_that_are_no_plain_integers_are_unknown(word: str) -> None:
         of_integers().admit_links(np.array([word], object), np.array(["10"], object))
 
 
+def test_blanks_around_an_id_are_none_of_it() -> None:
+    assert of_integers().find(np.array([" 10", "30\t"], object), "src").tolist() == [1, 0]
+    ids = RawIds(TWO_SPACES, first_new=3, capacity=5)
+    assert ids.find(np.array([" b ", "7 "]), "src").tolist() == [1, 2]
+    ids.admit_links(np.array([" new"]), np.array(["7"]))
+    assert ids.newcomers == [("src", "new")]
+    src, dst = of_integers().find_links(np.array(["50 "]), np.array(["50"]))
+    assert src.tolist() == dst.tolist()
+
+
 def test_two_sides_have_ids_of_their_own() -> None:
     ids = RawIds(TWO_SPACES, first_new=3, capacity=5)
     assert ids.find(np.array([7]), "src").tolist() == [2]

@@ -83,10 +83,14 @@ def test_probabilities_are_those_of_the_logits(predictor: Predictor) -> None:
     np.testing.assert_allclose(shares, 1 / (1 + np.exp(-logits)), rtol=1e-6)
 
 
-def test_dates_are_times_too(predictor: Predictor) -> None:
-    moment = predictor.now + 60
-    [by_date] = predictor.score(0, 3, np.datetime64(moment, "s"))
-    assert by_date == predictor.score(0, 3, moment)[0]
+def test_dates_are_times_of_a_log_that_counts_since_1970(tmp_path: Path, predictor: Predictor) -> None:
+    write_log(tmp_path / "log", [0, 1, 2] * 20, [3, 4, 5] * 20, 1_700_000_000 + np.arange(60))
+    dated = Predictor.load(untrained_run(small_config(tmp_path / "log"), tmp_path / "run"))
+    moment = dated.now + 60
+    [by_date] = dated.score(0, 3, np.datetime64(moment, "s"))
+    assert by_date == dated.score(0, 3, moment)[0]
+    with pytest.raises(InputError, match="is a date, but this log's times"):
+        predictor.observe([0], [3], [np.datetime64(moment, "s")], feature_rows(1))
 
 
 @pytest.mark.parametrize("sizes", [[EVENTS - 100], [20] * 7], ids=["at once", "by batches"])

@@ -225,6 +225,14 @@ def test_runs_are_compared_with_what_differs_in_their_settings(tmp_path: Path) -
     assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
 
 
+def test_a_seed_without_results_is_named_apart_and_makes_no_mean(tmp_path: Path) -> None:
+    done = write_run(tmp_path / "done", results=results_of(0.9), metrics=metrics_of())
+    young = write_run(tmp_path / "young", config_of(seeds=(1,)), metrics=metrics_of(seed=1))
+    shown = page_of(done, young)
+    assert "seeds 0; 1 unfinished" in shown.text
+    assert "are taken together: mean" not in shown.text
+
+
 def test_runs_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / place / "run", results=results_of(0.9)) for place in "ab"]
     shown = page_of(*runs).text

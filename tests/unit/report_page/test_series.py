@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.report_runs import config_of, results_of, write_run
+from tests.training_runs import small_log
 from tpnet_dist.config import Config
+from tpnet_dist.report_page.result_charts import result_chart
 from tpnet_dist.report_page.run import Run, read_run
-from tpnet_dist.report_page.series import Series, Spread, differing_settings, series_of
+from tpnet_dist.report_page.series import Series, Spread, differing_settings, have_one_log, series_of
 
 
 def run_of(folder: Path, config: Config, ap: float = 0.9) -> Run:
@@ -47,6 +49,26 @@ def test_settings_that_differ_divide_series_and_are_named(tmp_path: Path) -> Non
     assert differing_settings(found) == {"training.learning_rate": [1e-4, 1e-3]}
 
 
+def test_runs_trained_on_different_logs_of_one_folder_are_no_series(tmp_path: Path) -> None:
+    log = str(small_log(tmp_path / "log", events=300))
+    runs = [
+        read_run(write_run(tmp_path / name, config_of(log, seeds=(seed,)), results_of(0.9), log_id=name))
+        for seed, name in enumerate(("old", "new"))
+    ]
+    found = series_of(runs)
+    assert [series.name for series in found] == ["old", "new"]
+    assert not have_one_log(found)
+    assert differing_settings(found) == {"data.folder": [f"{log}, log old", f"{log}, log new"]}
+
+
+def test_a_log_that_was_moved_between_runs_is_one(tmp_path: Path) -> None:
+    runs = [
+        read_run(write_run(tmp_path / place, config_of(place, seeds=(seed,)), results_of(0.9), log_id="it"))
+        for seed, place in enumerate(("here", "there"))
+    ]
+    assert len(series_of(runs)) == 1
+
+
 def test_seeds_of_one_run_count_one_by_one(tmp_path: Path) -> None:
     by_seed = {str(seed): results_of(ap) for seed, ap in ((3, 0.8), (5, 0.9))}
     config = config_of(seeds=(3, 5))
@@ -63,3 +85,13 @@ def test_a_single_seed_has_no_deviation_and_an_absent_figure_is_none(tmp_path: P
     assert (
         Series((read_run(write_run(tmp_path / "young")),)).figure("test", "inductive", "random", "ap") is None
     )
+
+
+def test_a_seed_without_results_is_counted_apart(tmp_path: Path) -> None:
+    young = read_run(write_run(tmp_path / "young", config_of(seeds=(1,))))
+    [series] = series_of([run_of(tmp_path / "done", config_of()), young])
+    assert (series.seeds, series.unfinished_seeds) == ([0], [1])
+    assert "this run" not in result_chart([series], "ap", None)
+    assert "this run" in result_chart([Series(series.runs[:1])], "ap", None)
+    again = run_of(tmp_path / "again", config_of(seeds=(1,)))
+    assert len(series_of([*series.runs, again])) == 2

@@ -12,7 +12,7 @@ from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import Cost, scoring_cost, training_cost, weight_count
-from tpnet_dist.training.memory_sizes import FLOAT_BYTES, slots_of
+from tpnet_dist.training.memory_sizes import FLOAT_BYTES
 
 _PASSES_OF_ADAM = 12
 """Over the weights: gradient, weight and two moments, read and written, and what lies between."""
@@ -75,6 +75,7 @@ def training_step_time(
         log,
         num_ranks,
         device,
+        events,
         training_cost(config, log, events),
         more_bytes=_PASSES_OF_ADAM * weight_bytes / batches,
         sent=_row_bytes(config, log, traffic) + gradients / batches,
@@ -87,7 +88,8 @@ def scoring_step_time(
 ) -> StepTime:
     events = -(-config.evaluation.batch_size // num_ranks)
     cost = scoring_cost(config, log, events)
-    return _time(config, log, num_ranks, device, cost, more_bytes=0.0, sent=_row_bytes(config, log, traffic))
+    sent = _row_bytes(config, log, traffic)
+    return _time(config, log, num_ranks, device, events, cost, more_bytes=0.0, sent=sent)
 
 
 def _row_bytes(config: Config, log: LogShape, traffic: RowTraffic) -> float:
@@ -100,12 +102,15 @@ def _time(
     log: LogShape,
     num_ranks: int,
     device: Device,
+    events: int,
     cost: Cost,
     *,
     more_bytes: float,
     sent: float,
 ) -> StepTime:
-    slots = slots_of(config, num_ranks)
+    """Of a batch of which this rank has so many events."""
+    # two ends, a negative, and the neighbours of each
+    slots = events * 3 * (1 + config.model.neighbors)
     held = WireSizes.of(config, log).row if config.memory.enabled else 0
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0

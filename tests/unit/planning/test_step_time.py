@@ -7,10 +7,10 @@ import pytest
 from tests.training_runs import SMALL_MODEL
 from tpnet_dist.config import Config
 from tpnet_dist.planning.devices import device_named
-from tpnet_dist.planning.exchange_count import expected_traffic
+from tpnet_dist.planning.exchange_count import RowTraffic, expected_traffic
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.plan_of import make_plan
-from tpnet_dist.planning.step_time import StepTime, training_step_time
+from tpnet_dist.planning.step_time import StepTime, scoring_step_time, training_step_time
 
 CONFIG = Config(model=SMALL_MODEL)
 LOG = LogShape.random(100_000)
@@ -28,6 +28,20 @@ def test_a_step_of_four_batches_takes_less_than_four_steps_of_one() -> None:
     assert one.memory < four.memory < 4 * one.memory
     assert one.link < four.link < 4 * one.link
     assert 3 * one.seconds < four.seconds < 4 * one.seconds
+
+
+def test_scoring_looks_up_the_neighbours_of_its_own_batches() -> None:
+    small, large = (
+        scoring_step_time(
+            replace(CONFIG, evaluation=replace(CONFIG.evaluation, batch_size=size)),
+            LOG,
+            1,
+            device_named("cpu"),
+            RowTraffic(),
+        )
+        for size in (100, 400)
+    )
+    assert large.host == pytest.approx(4 * small.host)
 
 
 def test_an_epoch_has_fewer_steps_then() -> None:

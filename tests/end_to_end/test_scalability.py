@@ -16,6 +16,12 @@ def run_study(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
+def run_planner(study: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.planner", "--study", str(study)]
+    command += ["--logs", str(study / "logs"), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("scalability")
@@ -71,9 +77,7 @@ def test_the_same_command_measures_only_what_is_missing(study: Path) -> None:
 
 def test_the_planner_foretells_every_byte(study: Path) -> None:
     assert run_study(study, "--ranks", "1", "2", "--rival-seconds", "100").returncode == 0
-    command = [sys.executable, "-m", "benchmarks.planner", "--device", "cpu", "--study", str(study)]
-    command += ["--logs", str(study / "logs")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_planner(study, "--device", "cpu", "--report-only")
     assert done.returncode == 0, done.stderr
     one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
     assert (one["ranks"], two["ranks"]) == (1, 2)
@@ -81,6 +85,34 @@ def test_the_planner_foretells_every_byte(study: Path) -> None:
     for phase in ("propagation_bytes", "training_bytes", "scoring_bytes"):
         assert one[phase]["foretold"] == one[phase]["measured"] == 0
         assert two[phase]["foretold"] == two[phase]["measured"] > 0
+
+
+def test_what_the_planner_misses_is_its_exit_code(study: Path) -> None:
+    missed = run_planner(study, "--device", "h100")
+    assert (missed.returncode, missed.stderr) == (1, "")
+    table, line = missed.stdout, json.loads(missed.stdout.splitlines()[-1])
+    assert "Not near enough in every case: " in table
+    assert not line["results"]["all_within"]["training_ms"]
+
+
+def test_of_larger_logs_all_but_the_bytes_of_recording_is_compared(study: Path) -> None:
+    done = run_planner(study, "--device", "cpu", "--report-only", "--most-edges", "10")
+    assert done.returncode == 0, done.stderr
+    _, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
+    assert two["propagation_bytes"] is None and "–" in done.stdout
+    assert two["training_bytes"]["foretold"] == two["training_bytes"]["measured"] > 0
+    assert two["memory"]["foretold"] > 0 and two["scoring_ms"]["foretold"] > 0
+
+
+def test_without_a_case_to_compare_the_planner_says_so(study: Path, tmp_path: Path) -> None:
+    rivals = [line for line in lines_of(study) if line["contestant"] != "ours"]
+    (tmp_path / "figures.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in rivals))
+    refused = run_planner(tmp_path, "--device", "cpu")
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"python -m benchmarks.planner: error: {tmp_path / 'figures.jsonl'}: has no case of ours to compare "
+        "with; run the study with --ranks 1 2\n"
+    )
 
 
 def test_a_rival_stops_when_its_time_is_used_up(study: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Device:
     seconds_per_operation: float = 5e-6
     """To start one: a kernel, or a call."""
     seconds_per_collective: float = 3e-5
+    """Of two ranks, that move next to nothing."""
     special_functions_per_second: float | None = None
     """Exponentials and the like, where they and not bytes limit an operation."""
     host_seconds_per_slot: float = 4e-7
@@ -66,6 +67,17 @@ class Device:
             return within
         share_outside = 1 - (self.ranks_per_host - 1) / (num_ranks - 1)
         return min(within, self.network_bandwidth * self.network_share / self.ranks_per_host / share_outside)
+
+    def ring_bytes_per_second(self, num_ranks: int) -> float:
+        """From one rank to the next of a ring host after host: one of a host's ranks uses its net."""
+        within = self.link_bandwidth * self.link_share
+        if num_ranks <= self.ranks_per_host:
+            return within
+        return min(within, self.network_bandwidth * self.network_share)
+
+    def seconds_to_meet(self, num_ranks: int) -> float:
+        """Latency of a collective: what two ranks take, for each doubling of the ranks, as in a tree."""
+        return self.seconds_per_collective * (num_ranks - 1).bit_length()
 
 
 def device_named(name: str) -> Device:

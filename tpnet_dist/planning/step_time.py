@@ -2,9 +2,13 @@
 
 On a GPU kernels, the host's planning, and rows on their way go on side by side, so the slowest decides. On a
 host without one they share a core, so they add up.
+
+Rows go from every rank to every other; across hosts the ranks of one share its network. Gradients go around a
+ring, host after host, so that one stream leaves a host and one enters it, at the network's full rate. Both
+take the latency of a tree: that of two ranks for each doubling of the ranks.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from tpnet_dist.config import Config
 from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
@@ -68,8 +72,6 @@ def training_step_time(
     """Of `batches_per_step` batches; `traffic`: of one rank, mean of its batches if there are several."""
     batches, events = config.training.batches_per_step, -(-config.training.batch_size // num_ranks)
     weight_bytes = weight_count(config, log) * FLOAT_BYTES
-    gradients = 2 * weight_bytes * (num_ranks - 1) / num_ranks
-    # gradients are summed and learned from once in a step
     one_batch = _time(
         config,
         log,
@@ -78,9 +80,17 @@ def training_step_time(
         events,
         training_cost(config, log, events),
         more_bytes=_PASSES_OF_ADAM * weight_bytes / batches,
-        sent=_row_bytes(config, log, traffic) + gradients / batches,
+        sent=_row_bytes(config, log, traffic),
     )
-    return one_batch.times(batches)
+    # gradients are summed and learned from once in a step
+    step = one_batch.times(batches)
+    return replace(step, link=step.link + _gradient_seconds(weight_bytes, num_ranks, device))
+
+
+def _gradient_seconds(weight_bytes: int, num_ranks: int, device: Device) -> float:
+    """Each rank passes all but its own part on twice: to be summed, and as a sum."""
+    sent = 2 * weight_bytes * (num_ranks - 1) / num_ranks
+    return sent / device.ring_bytes_per_second(num_ranks) + device.seconds_to_meet(num_ranks)
 
 
 def scoring_step_time(
@@ -114,7 +124,7 @@ def _time(
     held = WireSizes.of(config, log).row if config.memory.enabled else 0
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0
-    collectives = _COLLECTIVES_PER_BATCH * device.seconds_per_collective if num_ranks > 1 else 0.0
+    collectives = _COLLECTIVES_PER_BATCH * device.seconds_to_meet(num_ranks)
     bfloat16 = config.training.precision == "bfloat16"
     return StepTime(
         products=cost.flops / device.rate(bfloat16=bfloat16),

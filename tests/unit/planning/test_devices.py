@@ -27,6 +27,19 @@ def test_ranks_of_several_hosts_share_their_network() -> None:
     assert device.link_bytes_per_second(8) == pytest.approx(0.7 * 1.25e9 / 4 * 7 / 4)
 
 
+def test_a_ring_of_gradients_has_the_whole_network_of_a_host() -> None:
+    device = device_named("rtx3090")
+    assert device.ring_bytes_per_second(4) == device.link_bytes_per_second(4)
+    assert device.ring_bytes_per_second(8) == pytest.approx(0.7 * 1.25e9)
+    assert device_named("a100").ring_bytes_per_second(16) == pytest.approx(0.7 * 200e9)
+
+
+def test_each_doubling_of_ranks_adds_the_latency_of_two() -> None:
+    device = device_named("rtx3090")
+    times = [device.seconds_to_meet(ranks) / device.seconds_per_collective for ranks in (1, 2, 3, 4, 1024)]
+    assert times == pytest.approx([0, 1, 2, 2, 10])
+
+
 REFUSED = {
     'flops = 1e12\ncolour = "red"\n': "key 'colour' is unknown; remove it",
     "flop = 1e12\n": "key 'flop' is unknown; did you mean flops?",

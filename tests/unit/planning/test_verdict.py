@@ -114,6 +114,14 @@ def test_the_largest_log_fits_and_a_slightly_larger_one_does_not(num_ranks: int)
     assert not fits(CONFIG, largest.scaled(1.01), num_ranks, device)
 
 
+def test_the_largest_log_does_not_depend_on_how_large_the_given_one_is() -> None:
+    device = small_gpu(rows_bytes=10**9)
+    few, many = (LogShape(events, events) for events in (2, 10**6))
+    largest = [largest_log(CONFIG, like, 1, device) for like in (few, many)]
+    assert largest[0] is not None and largest[1] is not None
+    assert len(largest[0]) == pytest.approx(len(largest[1]), rel=2e-3)
+
+
 def test_where_the_model_alone_is_too_large_no_log_fits() -> None:
     assert largest_log(CONFIG, LogShape.random(100_000), 1, small_gpu(-(10**8))) is None
 

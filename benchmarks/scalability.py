@@ -85,18 +85,24 @@ class Settings:
     logs: Path = Path("build/scalability/logs")
     """Where logs are made and found again; that of 1e8 edges takes about 0.7 GB."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Not as it is made: tyro would put what is wrong in a box of its own."""
         if self.device == "cuda" and not torch.cuda.is_available():
             raise InputError("--device cuda: torch sees no GPU here; leave it away, or say cpu")
-        for name in ("edges", "ranks"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise InputError(f"{name} {getattr(self, name)}: must be positive numbers; ask for 1 or more")
-        if self.steps < 1:
-            raise InputError(f"steps {self.steps}: at least one is timed; ask for 1 or more")
-        if min(self.edges) < 200 * 2 * (self.steps + 2):
+        for name, values in (("edges", self.edges), ("ranks", self.ranks), ("steps", (self.steps,))):
+            if not values or min(values) < 1:
+                worst = min(values) if values else "empty"
+                raise InputError(f"--{name} is {worst}, but must be at least 1; raise it")
+        for flag in ("rival_seconds", "stored_seconds", "rival_memory_gib"):
+            value = getattr(self, flag)
+            if value is not None and not value >= 0:  # NaN is not, either
+                name = flag.replace("_", "-")
+                raise InputError(f"--{name} is {value}, but must be 0 or more; raise it")
+        taken = 200 * 2 * (self.steps + 2)
+        if min(self.edges) <= taken:
             raise InputError(
-                f"edges {min(self.edges):,}: {self.steps} steps of training and of scoring and their warm-up "
-                f"take {200 * 2 * (self.steps + 2):,} events; ask for more edges or fewer --steps"
+                f"--edges is {min(self.edges)}, but must be above the {taken} events that {self.steps} steps "
+                "of training and of scoring and their warm-up take; raise it, or lower --steps"
             )
 
 
@@ -267,8 +273,9 @@ def _say(line: str) -> None:
 
 
 def main() -> None:
+    settings = tyro.cli(Settings, prog=PROGRAM, description=__doc__)
     with errors_for_people(PROGRAM, debug=False):
-        settings = tyro.cli(Settings, description=__doc__)
+        settings.check()
         started = time.perf_counter()
         lines = Study(settings).run()
         print_table(lines)

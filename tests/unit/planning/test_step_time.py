@@ -41,6 +41,12 @@ def test_across_hosts_gradients_are_not_slowed_by_the_rows_share_of_the_network(
     assert across == pytest.approx(2 * weights * 7 / 8 / (0.7 * 1.25e9) + 3 * collectives)
 
 
+@pytest.mark.parametrize("nodes", [10**9, 10**17])
+def test_among_many_nodes_no_two_draws_are_of_the_same(nodes: int) -> None:
+    log = LogShape(10**6, nodes)
+    assert expected_traffic(CONFIG, log, 2, with_neighbors=False).sums_sent == 100
+
+
 def test_scoring_looks_up_the_neighbours_of_its_own_batches() -> None:
     small, large = (
         scoring_step_time(

@@ -1,8 +1,9 @@
 """Devices a plan can be made for: published figures from devices.toml, or measured ones from a file."""
 
+import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -50,8 +51,14 @@ class Device:
             if value is not None and not (is_number if kind is None else isinstance(value, kind)):
                 rule = f"be {'a number' if kind is None else f'of type {kind.__name__}'}"
                 raise InputError(f"{name} is {value!r}, but must {rule}; correct the device's file")
-            if is_number and not value > 0:
-                raise InputError(f"{name} is {value}, but must be above 0; correct the device's file")
+            if is_number and not 0 < value < math.inf:
+                raise InputError(
+                    f"{name} is {value}, but must be above 0 and finite; correct the device's file"
+                )
+        if not float(self.ranks_per_host).is_integer():
+            raise InputError(
+                f"ranks_per_host is {self.ranks_per_host}, but must be whole; correct the device's file"
+            )
 
     def rate(self, *, bfloat16: bool = False) -> float:
         """Operations per second in matrix products that can be hoped for."""
@@ -112,13 +119,10 @@ def _device(table: Mapping[str, Any], where: str) -> Device:
             f"{where}: key {unknown[0]!r} is unknown; "
             + (f"did you mean {near[0]}?" if near else "remove it")
         )
-    try:
-        return Device(**table)
-    except TypeError as error:
-        missing = sorted(
-            name for name in ("title", "memory_bytes", "flops", "bandwidth") if name not in table
-        )
+    missing = [name for name, field in known.items() if field.default is MISSING and name not in table]
+    if missing:
         raise InputError(
-            f"{where}: not all figures of a device are there ({', '.join(missing) or error}); "
-            "see tpnet_dist/planning/devices.toml, or write the file with --calibrate"
-        ) from error
+            f"{where}: lacks {', '.join(missing)}, which a device must have; add them as in "
+            "tpnet_dist/planning/devices.toml, or write the file with --calibrate"
+        )
+    return Device(**table)

@@ -30,7 +30,7 @@ import torch
 import tyro
 
 from benchmarks.measured_process import run_python
-from benchmarks.results_line import commit_of_code, hash_of_code, print_results_line
+from benchmarks.results_line import commit_of_code, cpu_name, hash_of_code, print_results_line
 from benchmarks.scalability_figures import draw_figures
 from benchmarks.scalability_rivals import Rival
 from benchmarks.scalability_summary import summarise
@@ -159,10 +159,12 @@ class Study:
         """What a case's figures depend on: those of others do not concern it."""
         settings = self.settings
         if case.contestant == "ours":
-            facts: Line = {"device": settings.device or "default", "steps": settings.steps}
+            device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+            facts: Line = {"device": device, "steps": settings.steps}
         else:
             facts = {"seconds": self._most_seconds(case), "memory_gib": settings.rival_memory_gib}
-        return {"code": self.codes[case.contestant], **facts}
+        machine = {"cpu": cpu_name(), "torch": torch.__version__}
+        return {"code": self.codes[case.contestant], **machine, **facts}
 
     def _is_current(self, line: Line) -> bool:
         return bool(line["circumstances"] == self._circumstances(_case_of(line)))
@@ -172,8 +174,17 @@ class Study:
         return self.settings.rival_seconds if own is None else own
 
     def _kept_lines(self) -> Iterator[Line]:
-        if self.file.exists():
-            yield from map(json.loads, self.file.read_text().splitlines())
+        texts = self.file.read_text().splitlines() if self.file.exists() else []
+        for number, text in enumerate(texts, start=1):
+            try:
+                line = json.loads(text)
+                _case_of(line), line["circumstances"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(
+                    f"{self.file} line {number}: is damaged or of an older version ({error!r}); remove the "
+                    "file, or choose another --out"
+                ) from error
+            yield line
 
     def _keep(self, case: Case, line: Line) -> None:
         self.lines.append(line)
@@ -226,7 +237,13 @@ class Study:
         ]
         words += ["-m", "benchmarks.scalability_rank", log, "--out", file, "--steps", self.settings.steps]
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.settings.device == "cpu" else {}
-        run_python(*words, environment={"OMP_NUM_THREADS": "1", **hidden})
+        try:
+            run_python(*words, environment={"OMP_NUM_THREADS": "1", **hidden})
+        except subprocess.CalledProcessError as error:
+            raise InputError(
+                f"{case}: a rank failed, exit code {error.returncode}; see above what it said, and repeat "
+                "the command to go on with this case"
+            ) from error
         figures = summarise(EventLog(log), json.loads(file.read_text()))
         file.unlink()
         return figures

@@ -142,6 +142,16 @@ def test_a_rival_without_hope_is_marked_and_why(study: Path) -> None:
     assert "out of time after 4.17% with " in last
 
 
+@pytest.mark.parametrize("text", ['{"edges": 24', '{"edges": 2400, "contestant": "ours", "ranks": 1}'])
+def test_a_damaged_or_older_study_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "figures.jsonl").write_text(f"{text}\n")
+    refused = run_study(tmp_path)
+    assert refused.returncode == 2
+    [sentence] = refused.stderr.splitlines()
+    assert f"{tmp_path / 'figures.jsonl'} line 1: is damaged or of an older version" in sentence
+    assert (tmp_path / "figures.jsonl").read_text() == f"{text}\n", "nothing is lost"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -26,7 +26,9 @@ class Device:
     host_memory_bytes: int
     ranks_per_host: int
     base_bytes: int
-    """What a process holds before it has any data."""
+    """What a process holds before it has any data, on the device."""
+    host_base_bytes: int = 3_000_000_000
+    """The same in host memory, beside a GPU; assumed, see devices.toml."""
     bfloat16_flops: float | None = None
     flops_share: float = 0.7
     bandwidth_share: float = 0.8

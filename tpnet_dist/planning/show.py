@@ -21,6 +21,7 @@ PARTS = {
     "activations": "activations",
     "in_flight": "rows fetched ahead",
     "base": "process and libraries",
+    "host_base": "the same on the host",
 }
 LIMITS = {
     "products": "matrix products",

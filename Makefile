@@ -61,7 +61,7 @@ bench: $(READY) ## Run the short version of most benchmarks
 	$(RUN)/python -m benchmarks.train_step --steps 3 --turns 3 --ranking 100 --ranking-events 200
 	$(RUN)/python -m benchmarks.scalability --edges 1e5 1e6 --steps 4 --rival-seconds 20 --out build/bench/scalability
 	$(RUN)/python -m tpnet_dist.plan --calibrate build/bench/here.toml
-	$(RUN)/python -m benchmarks.planner --device build/bench/here.toml --study build/bench/scalability
+	$(RUN)/python -m benchmarks.planner --device build/bench/here.toml --study build/bench/scalability --report-only
 	$(RUN)/python -m benchmarks.accuracy --epochs 1 --seeds 0 --out build/bench/accuracy
 
 clean: ## Remove everything that was built, the environment included

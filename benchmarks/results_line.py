@@ -26,7 +26,7 @@ def _circumstances() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: version(name) for name in _PACKAGES},
         "machine": {
-            "cpu": _cpu_name(),
+            "cpu": cpu_name(),
             "cores": os.cpu_count(),
             "memory_bytes": _memory_bytes(),
             "gpus": _gpu_names(),
@@ -65,7 +65,7 @@ def _git(*words: str) -> str:
     return found.stdout.strip()
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

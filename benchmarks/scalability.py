@@ -5,10 +5,11 @@
 
 For each size the log is made, or found from before, and every event of it goes from the Parquet shards
 through the sharded memory, on ranks of one thread that torchrun starts; then training and scoring steps are
-timed at the log's end. In the same run two rivals record the same log: the published update, which decays
-the whole table for every batch, and the walk matrices themselves, kept sparse as PINT does; each until it
-has used up its time or memory. Who ran out of memory is not tried again at larger sizes; who ran out of time
-is, up to those of --rivals-up-to.
+timed at the log's end. In the same run three rivals record the same log: the published update, which makes a
+decayed copy of the whole table for every batch, as released (dense) and in a process that keeps freed
+buffers as ours do (dense-kept), and the walk matrices themselves, kept sparse as PINT does (stored); each
+until it has used up its time or memory. Who ran out of memory is not tried again at larger sizes; who ran out
+of time is, up to those of --rivals-up-to.
 
 What is measured is kept case by case in OUT/figures.jsonl: the same command goes on where it was interrupted,
 as long as the code that a case runs is the same. OUT also gets table.md and the figures as PNG and SVG.
@@ -29,10 +30,11 @@ import torch
 import tyro
 
 from benchmarks.measured_process import run_python
-from benchmarks.results_line import commit_of_code, hash_of_code, print_results_line
+from benchmarks.results_line import commit_of_code, cpu_name, hash_of_code, print_results_line
 from benchmarks.scalability_figures import draw_figures
+from benchmarks.scalability_rivals import Rival
 from benchmarks.scalability_summary import summarise
-from benchmarks.scalability_table import print_table, times_faster_than_dense, write_markdown
+from benchmarks.scalability_table import DENSE, print_table, times_faster, write_markdown
 from benchmarks.study_time import our_seconds, rival_seconds
 from data_prep.synth import make_log
 from tpnet_dist.errors import InputError, errors_for_people
@@ -41,7 +43,6 @@ from tpnet_dist.flags import Count
 from tpnet_dist.whole_file import whole_file
 
 PROGRAM = "python -m benchmarks.scalability"
-Rival = Literal["dense", "stored"]
 Line = dict[str, Any]
 _PARTS = ("events", "memory", "model", "ranks", "training")
 _FILES = ("config", "growing_array", "keyed_draws", "peak_memory", "read_ahead")
@@ -51,9 +52,11 @@ _SHARED = (
     "benchmarks/measuring.py",
 )
 _RIVALS = (*_SHARED, "benchmarks/scalability_rivals.py")
+_DENSE = (*_RIVALS, "benchmarks/published_update.py", "tests/reference/literal.py")
 CODE = {
     "ours": (*_SHARED, "benchmarks/scalability_rank.py", "benchmarks/scalability_summary.py"),
-    "dense": (*_RIVALS, "benchmarks/published_update.py", "tests/reference/literal.py"),
+    "dense": _DENSE,
+    "dense-kept": _DENSE,
     "stored": (*_RIVALS, "benchmarks/stored_walks.py"),
 }
 """What runs for a case: once it is changed, the case is measured anew; nothing else has that effect."""
@@ -69,7 +72,7 @@ class Settings:
     """By default GPUs if torch sees any."""
     steps: int = 10
     """Training steps timed at the end of each log, and as many of scoring."""
-    rivals: tuple[Rival, ...] = ("dense", "stored")
+    rivals: tuple[Rival, ...] = ("dense", "dense-kept", "stored")
     rival_seconds: float = 300.0
     """How long a rival may take for a log."""
     stored_seconds: float | None = None
@@ -82,18 +85,24 @@ class Settings:
     logs: Path = Path("build/scalability/logs")
     """Where logs are made and found again; that of 1e8 edges takes about 0.7 GB."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Not as it is made: tyro would put what is wrong in a box of its own."""
         if self.device == "cuda" and not torch.cuda.is_available():
             raise InputError("--device cuda: torch sees no GPU here; leave it away, or say cpu")
-        for name in ("edges", "ranks"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise InputError(f"{name} {getattr(self, name)}: must be positive numbers; ask for 1 or more")
-        if self.steps < 1:
-            raise InputError(f"steps {self.steps}: at least one is timed; ask for 1 or more")
-        if min(self.edges) < 200 * 2 * (self.steps + 2):
+        for name, values in (("edges", self.edges), ("ranks", self.ranks), ("steps", (self.steps,))):
+            if not values or min(values) < 1:
+                worst = min(values) if values else "empty"
+                raise InputError(f"--{name} is {worst}, but must be at least 1; raise it")
+        for flag in ("rival_seconds", "stored_seconds", "rival_memory_gib"):
+            value = getattr(self, flag)
+            if value is not None and not value >= 0:  # NaN is not, either
+                name = flag.replace("_", "-")
+                raise InputError(f"--{name} is {value}, but must be 0 or more; raise it")
+        taken = 200 * 2 * (self.steps + 2)
+        if min(self.edges) <= taken:
             raise InputError(
-                f"edges {min(self.edges):,}: {self.steps} steps of training and of scoring and their warm-up "
-                f"take {200 * 2 * (self.steps + 2):,} events; ask for more edges or fewer --steps"
+                f"--edges is {min(self.edges)}, but must be above the {taken} events that {self.steps} steps "
+                "of training and of scoring and their warm-up take; raise it, or lower --steps"
             )
 
 
@@ -102,7 +111,7 @@ class Case:
     """One contestant on one log."""
 
     edges: int
-    contestant: Literal["ours", "dense", "stored"]
+    contestant: Literal["ours"] | Rival
     ranks: int
 
     def __str__(self) -> str:
@@ -150,10 +159,12 @@ class Study:
         """What a case's figures depend on: those of others do not concern it."""
         settings = self.settings
         if case.contestant == "ours":
-            facts: Line = {"device": settings.device or "default", "steps": settings.steps}
+            device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+            facts: Line = {"device": device, "steps": settings.steps}
         else:
             facts = {"seconds": self._most_seconds(case), "memory_gib": settings.rival_memory_gib}
-        return {"code": self.codes[case.contestant], **facts}
+        machine = {"cpu": cpu_name(), "torch": torch.__version__}
+        return {"code": self.codes[case.contestant], **machine, **facts}
 
     def _is_current(self, line: Line) -> bool:
         return bool(line["circumstances"] == self._circumstances(_case_of(line)))
@@ -163,8 +174,17 @@ class Study:
         return self.settings.rival_seconds if own is None else own
 
     def _kept_lines(self) -> Iterator[Line]:
-        if self.file.exists():
-            yield from map(json.loads, self.file.read_text().splitlines())
+        texts = self.file.read_text().splitlines() if self.file.exists() else []
+        for number, text in enumerate(texts, start=1):
+            try:
+                line = json.loads(text)
+                _case_of(line), line["circumstances"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(
+                    f"{self.file} line {number}: is damaged or of an older version ({error!r}); remove the "
+                    "file, or choose another --out"
+                ) from error
+            yield line
 
     def _keep(self, case: Case, line: Line) -> None:
         self.lines.append(line)
@@ -217,7 +237,13 @@ class Study:
         ]
         words += ["-m", "benchmarks.scalability_rank", log, "--out", file, "--steps", self.settings.steps]
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.settings.device == "cpu" else {}
-        run_python(*words, environment={"OMP_NUM_THREADS": "1", **hidden})
+        try:
+            run_python(*words, environment={"OMP_NUM_THREADS": "1", **hidden})
+        except subprocess.CalledProcessError as error:
+            raise InputError(
+                f"{case}: a rank failed, exit code {error.returncode}; see above what it said, and repeat "
+                "the command to go on with this case"
+            ) from error
         figures = summarise(EventLog(log), json.loads(file.read_text()))
         file.unlink()
         return figures
@@ -264,8 +290,9 @@ def _say(line: str) -> None:
 
 
 def main() -> None:
+    settings = tyro.cli(Settings, prog=PROGRAM, description=__doc__)
     with errors_for_people(PROGRAM, debug=False):
-        settings = tyro.cli(Settings, description=__doc__)
+        settings.check()
         started = time.perf_counter()
         lines = Study(settings).run()
         print_table(lines)
@@ -274,11 +301,12 @@ def main() -> None:
         _say(f"{settings.out}: table.md, figures.jsonl, scalability and cost_per_event as PNG and SVG")
         asked = {"edges": settings.edges, "ranks": settings.ranks, "cores": os.cpu_count()}
         faster = [
-            {"edges": edges, "ranks": ranks, "times": times}
-            for (edges, ranks), times in times_faster_than_dense(lines).items()
+            {"than": rival, "edges": edges, "ranks": ranks, "times": times}
+            for rival in DENSE
+            for (edges, ranks), times in times_faster(lines, rival).items()
         ]
         seconds = time.perf_counter() - started
-        found = {"seconds": seconds, "times_faster_than_dense": faster, "figures": lines}
+        found = {"seconds": seconds, "times_faster": faster, "figures": lines}
         print_results_line("scalability", {**asked, **found})
 
 

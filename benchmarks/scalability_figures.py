@@ -15,8 +15,13 @@ from benchmarks.measuring import GIB
 from benchmarks.scalability_table import ns_per_event_and_float
 
 Line = dict[str, Any]
-RIVALS = {"dense": "dense decay (published update)", "stored": "stored walk matrices (as PINT)"}
-_COLORS = {"dense": "tab:red", "stored": "tab:purple"}
+RIVALS = {
+    "dense": "dense decay (published update)",
+    "dense-kept": "dense decay, freed buffers kept",
+    "stored": "stored walk matrices (as PINT)",
+}
+_COLORS = {"dense": "tab:red", "dense-kept": "tab:brown", "stored": "tab:purple"}
+_RIVAL_MARKERS = {"dense": "x", "dense-kept": "+", "stored": "*"}
 _OUR_COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:cyan", "tab:olive")
 _MARKERS = "os^Dv"
 _HEADROOM = 0.05, 0.08
@@ -81,7 +86,9 @@ def _draw(
         done = [line for line in some if line["outcome"] == "finished" or per_event]
         # also who has no point is in the legend: its colour tells whose failures are marked
         x, y = [line["edges"] for line in done], [theirs(line) for line in done]
-        axes.plot(x, y, linestyle=":", marker="x", color=_COLORS[rival], label=RIVALS[rival])
+        axes.plot(
+            x, y, linestyle=":", marker=_RIVAL_MARKERS[rival], color=_COLORS[rival], label=RIVALS[rival]
+        )
     edges = sorted({line["edges"] for line in lines})
     if not per_event and first is not None:
         reference = [first[1] * size / first[0] for size in edges]

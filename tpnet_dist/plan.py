@@ -121,7 +121,7 @@ def _run(own: OwnFlags, config: Config) -> None:
     from tpnet_dist.planning.data_traffic import count_data
     from tpnet_dist.planning.devices import device_named
     from tpnet_dist.planning.log_shape import LogShape
-    from tpnet_dist.planning.plan_of import make_plan
+    from tpnet_dist.planning.plan_of import make_plan, with_an_event_each
     from tpnet_dist.planning.show import draw_curve, show_plan
 
     if own.calibrate is not None:
@@ -132,7 +132,7 @@ def _run(own: OwnFlags, config: Config) -> None:
         return
     device = device_named(own.device)
     if own.data is not None:
-        log, counted = count_data(own.data, config, own.ranks, device)
+        log, counted = count_data(own.data, with_an_event_each(config, own.ranks), own.ranks, device)
     else:
         log, counted = LogShape.random(own.events or 0, own.nodes), None
     plan = make_plan(config, log, own.ranks, device, counted)

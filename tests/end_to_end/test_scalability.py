@@ -16,6 +16,12 @@ def run_study(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
+def run_planner(study: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.planner", "--study", str(study)]
+    command += ["--logs", str(study / "logs"), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("scalability")
@@ -29,25 +35,28 @@ def lines_of(out: Path) -> list[dict[str, object]]:
 
 
 def test_every_event_is_streamed_and_every_contestant_measured(study: Path) -> None:
-    ours, dense, stored = lines_of(study)
+    ours, *rivals = lines_of(study)
     steps = 2 * (STEPS + 2) * BATCH
     assert ours["recorded_events"] == EDGES - steps, "the steps record the others"
     assert ours["peak_bytes"] > ours["rows_bytes"] > 0  # type: ignore[operator]
     assert ours["rows_resident_bytes"] >= ours["rows_bytes"], "of the process, before rows and after"  # type: ignore[operator]
-    for rival in (dense, stored):
+    assert [rival["contestant"] for rival in rivals] == ["dense", "dense-kept", "stored"]
+    for rival in rivals:
         assert (rival["outcome"], rival["events"]) == ("finished", EDGES)
 
 
 def test_the_table_tells_how_many_times_faster_than_the_dense_update_we_are(study: Path) -> None:
-    ours, dense, _ = lines_of(study)
-    times = float(ours["events_per_second"]) * float(dense["seconds"]) / EDGES  # type: ignore[arg-type]
+    ours, dense, kept, _ = lines_of(study)
     heading, _, first, *_ = [line.split(" | ") for line in (study / "table.md").read_text().splitlines()]
-    assert first[heading.index("× faster than dense")] == f"{times:,.1f}"
+    columns = {"× faster than dense": dense, "× faster than dense, buffers kept": kept}
+    for column, rival in columns.items():
+        times = float(ours["events_per_second"]) * float(rival["seconds"]) / EDGES  # type: ignore[arg-type]
+        assert first[heading.index(column)] == f"{times:,.1f}"
 
 
 def test_a_table_and_figures_are_left(study: Path) -> None:
     rows = (study / "table.md").read_text().splitlines()
-    assert len(rows) == 2 + 3
+    assert len(rows) == 2 + 4
     for name in ("scalability", "cost_per_event"):
         assert (study / f"{name}.png").stat().st_size > 10_000
         assert (study / f"{name}.svg").read_text().count("<svg") == 1
@@ -57,8 +66,8 @@ def test_the_same_command_measures_only_what_is_missing(study: Path) -> None:
     before = lines_of(study)
     again = run_study(study, "--ranks", "1", "2", "--rival-seconds", "100")
     assert again.returncode == 0, again.stderr
-    assert "[2 of 4] 2e+03 edges, 2 ranks" in again.stderr
-    assert "[1 of 4]" not in again.stderr and "[3 of 4]" not in again.stderr
+    assert "[2 of 5] 2e+03 edges, 2 ranks" in again.stderr
+    assert "[1 of 5]" not in again.stderr and "[3 of 5]" not in again.stderr
     results = json.loads(again.stdout.splitlines()[-1])["results"]["figures"]
     assert [line for line in results if line["ranks"] == 1] == before
     [two] = [line for line in results if line["ranks"] == 2]
@@ -68,9 +77,7 @@ def test_the_same_command_measures_only_what_is_missing(study: Path) -> None:
 
 def test_the_planner_foretells_every_byte(study: Path) -> None:
     assert run_study(study, "--ranks", "1", "2", "--rival-seconds", "100").returncode == 0
-    command = [sys.executable, "-m", "benchmarks.planner", "--device", "cpu", "--study", str(study)]
-    command += ["--logs", str(study / "logs")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_planner(study, "--device", "cpu", "--report-only")
     assert done.returncode == 0, done.stderr
     one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
     assert (one["ranks"], two["ranks"]) == (1, 2)
@@ -78,6 +85,34 @@ def test_the_planner_foretells_every_byte(study: Path) -> None:
     for phase in ("propagation_bytes", "training_bytes", "scoring_bytes"):
         assert one[phase]["foretold"] == one[phase]["measured"] == 0
         assert two[phase]["foretold"] == two[phase]["measured"] > 0
+
+
+def test_what_the_planner_misses_is_its_exit_code(study: Path) -> None:
+    missed = run_planner(study, "--device", "h100")
+    assert (missed.returncode, missed.stderr) == (1, "")
+    table, line = missed.stdout, json.loads(missed.stdout.splitlines()[-1])
+    assert "Not near enough in every case: " in table
+    assert not line["results"]["all_within"]["training_ms"]
+
+
+def test_of_larger_logs_all_but_the_bytes_of_recording_is_compared(study: Path) -> None:
+    done = run_planner(study, "--device", "cpu", "--report-only", "--most-edges", "10")
+    assert done.returncode == 0, done.stderr
+    _, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
+    assert two["propagation_bytes"] is None and "–" in done.stdout
+    assert two["training_bytes"]["foretold"] == two["training_bytes"]["measured"] > 0
+    assert two["memory"]["foretold"] > 0 and two["scoring_ms"]["foretold"] > 0
+
+
+def test_without_a_case_to_compare_the_planner_says_so(study: Path, tmp_path: Path) -> None:
+    rivals = [line for line in lines_of(study) if line["contestant"] != "ours"]
+    (tmp_path / "figures.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in rivals))
+    refused = run_planner(tmp_path, "--device", "cpu")
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"python -m benchmarks.planner: error: {tmp_path / 'figures.jsonl'}: has no case of ours to compare "
+        "with; run the study with --ranks 1 2\n"
+    )
 
 
 def test_a_rival_stops_when_its_time_is_used_up(study: Path, tmp_path: Path) -> None:
@@ -107,16 +142,32 @@ def test_a_rival_without_hope_is_marked_and_why(study: Path) -> None:
     assert "out of time after 4.17% with " in last
 
 
+@pytest.mark.parametrize("text", ['{"edges": 24', '{"edges": 2400, "contestant": "ours", "ranks": 1}'])
+def test_a_damaged_or_older_study_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "figures.jsonl").write_text(f"{text}\n")
+    refused = run_study(tmp_path)
+    assert refused.returncode == 2
+    [sentence] = refused.stderr.splitlines()
+    assert f"{tmp_path / 'figures.jsonl'} line 1: is damaged or of an older version" in sentence
+    assert (tmp_path / "figures.jsonl").read_text() == f"{text}\n", "nothing is lost"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--edges", "1000"], "take 1,200 events; ask for more edges or fewer --steps"),
-        (["--ranks", "0"], "ranks (0,): must be positive numbers"),
+        (
+            ["--edges", "1200"],
+            "--edges is 1200, but must be above the 1200 events that 1 steps of training and of scoring and "
+            "their warm-up take; raise it, or lower --steps",
+        ),
+        (["--edges", "0"], "--edges is 0, but must be at least 1; raise it"),
+        (["--ranks", "0"], "--ranks is 0, but must be at least 1; raise it"),
+        (["--rival-seconds", "nan"], "--rival-seconds is nan, but must be 0 or more; raise it"),
+        (["--rival-memory-gib=-1"], "--rival-memory-gib is -1.0, but must be 0 or more; raise it"),
     ],
 )
 def test_what_cannot_be_studied_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
     refused = run_study(tmp_path, *words)
     assert refused.returncode == 2
-    assert sentence in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert refused.stderr == f"python -m benchmarks.scalability: error: {sentence}\n"
     assert not (tmp_path / "figures.jsonl").exists()

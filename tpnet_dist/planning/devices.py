@@ -1,8 +1,9 @@
 """Devices a plan can be made for: published figures from devices.toml, or measured ones from a file."""
 
+import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +26,9 @@ class Device:
     host_memory_bytes: int
     ranks_per_host: int
     base_bytes: int
-    """What a process holds before it has any data."""
+    """What a process holds before it has any data, on the device."""
+    host_base_bytes: int = 3_000_000_000
+    """The same in host memory, beside a GPU; assumed, see devices.toml."""
     bfloat16_flops: float | None = None
     flops_share: float = 0.7
     bandwidth_share: float = 0.8
@@ -34,6 +37,7 @@ class Device:
     seconds_per_operation: float = 5e-6
     """To start one: a kernel, or a call."""
     seconds_per_collective: float = 3e-5
+    """Of two ranks, that move next to nothing."""
     special_functions_per_second: float | None = None
     """Exponentials and the like, where they and not bytes limit an operation."""
     host_seconds_per_slot: float = 4e-7
@@ -49,8 +53,14 @@ class Device:
             if value is not None and not (is_number if kind is None else isinstance(value, kind)):
                 rule = f"be {'a number' if kind is None else f'of type {kind.__name__}'}"
                 raise InputError(f"{name} is {value!r}, but must {rule}; correct the device's file")
-            if is_number and not value > 0:
-                raise InputError(f"{name} is {value}, but must be above 0; correct the device's file")
+            if is_number and not 0 < value < math.inf:
+                raise InputError(
+                    f"{name} is {value}, but must be above 0 and finite; correct the device's file"
+                )
+        if not float(self.ranks_per_host).is_integer():
+            raise InputError(
+                f"ranks_per_host is {self.ranks_per_host}, but must be whole; correct the device's file"
+            )
 
     def rate(self, *, bfloat16: bool = False) -> float:
         """Operations per second in matrix products that can be hoped for."""
@@ -66,6 +76,17 @@ class Device:
             return within
         share_outside = 1 - (self.ranks_per_host - 1) / (num_ranks - 1)
         return min(within, self.network_bandwidth * self.network_share / self.ranks_per_host / share_outside)
+
+    def ring_bytes_per_second(self, num_ranks: int) -> float:
+        """From one rank to the next of a ring host after host: one of a host's ranks uses its net."""
+        within = self.link_bandwidth * self.link_share
+        if num_ranks <= self.ranks_per_host:
+            return within
+        return min(within, self.network_bandwidth * self.network_share)
+
+    def seconds_to_meet(self, num_ranks: int) -> float:
+        """Latency of a collective: what two ranks take, for each doubling of the ranks, as in a tree."""
+        return self.seconds_per_collective * (num_ranks - 1).bit_length()
 
 
 def device_named(name: str) -> Device:
@@ -100,13 +121,10 @@ def _device(table: Mapping[str, Any], where: str) -> Device:
             f"{where}: key {unknown[0]!r} is unknown; "
             + (f"did you mean {near[0]}?" if near else "remove it")
         )
-    try:
-        return Device(**table)
-    except TypeError as error:
-        missing = sorted(
-            name for name in ("title", "memory_bytes", "flops", "bandwidth") if name not in table
-        )
+    missing = [name for name, field in known.items() if field.default is MISSING and name not in table]
+    if missing:
         raise InputError(
-            f"{where}: not all figures of a device are there ({', '.join(missing) or error}); "
-            "see tpnet_dist/planning/devices.toml, or write the file with --calibrate"
-        ) from error
+            f"{where}: lacks {', '.join(missing)}, which a device must have; add them as in "
+            "tpnet_dist/planning/devices.toml, or write the file with --calibrate"
+        )
+    return Device(**table)

@@ -6,6 +6,7 @@ for the same batches and caches the numbers are those of a run, to the byte.
 Shape letters: B events of a batch.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -123,8 +124,10 @@ def expected_traffic(config: Config, log: LogShape, num_ranks: int, *, with_neig
 
 def _distinct(draws: float, num_nodes: int) -> float:
     """Expected number of different ones among so many draws."""
-    missed: float = (1 - 1 / num_nodes) ** draws
-    return num_nodes * (1 - missed)
+    if num_nodes == 1:
+        return min(1.0, draws)
+    # of many nodes 1 - 1 / n is rounded to 1
+    return -num_nodes * math.expm1(draws * math.log1p(-1 / num_nodes))
 
 
 def mean_traffic(of_ranks: Sequence[RowTraffic]) -> RowTraffic:

@@ -21,6 +21,8 @@ class CurvePoint:
     """One number of ranks."""
 
     ranks: int
+    batch_size: int
+    """As asked for, or one event for each rank."""
     events_per_second: float
     bottleneck: str
     device_bytes: int
@@ -35,6 +37,9 @@ class Plan:
     ranks: int
     device: Device
     width: int
+    batch_size: int
+    """As asked for, or one event for each rank."""
+    is_batch_raised: bool
     sizes: RankBytes
     rooms: list[Room]
     remedies: list[str]
@@ -63,6 +68,7 @@ class Plan:
             "ranks": self.ranks,
             "device": self.device.title,
             "width": self.width,
+            "batch_size": self.batch_size,
             "bytes_per_rank": dict(self.sizes.parts()) | {"total": self.sizes.total},
             "rooms": [vars(room) | {"is_enough": room.is_enough} for room in self.rooms],
             "fits": self.fits,
@@ -82,6 +88,7 @@ def make_plan(
     config: Config, log: LogShape, num_ranks: int, device: Device, counted: RowTraffic | None = None
 ) -> Plan:
     """`counted`: the mean rank's traffic, where there is a log to count it from."""
+    asked, config = config, with_an_event_each(config, num_ranks)
     traffic = counted or expected_traffic(config, log, num_ranks, with_neighbors=True)
     sizes = rank_bytes(config, log, num_ranks, device)
     room = rooms(sizes, device, num_ranks)
@@ -94,6 +101,8 @@ def make_plan(
         ranks=num_ranks,
         device=device,
         width=memory_width(config.memory, log) if config.memory.enabled else 0,
+        batch_size=config.training.batch_size,
+        is_batch_raised=config != asked,
         sizes=sizes,
         rooms=room,
         remedies=list(remedies(config, log, num_ranks, device)) if is_tight else [],
@@ -106,18 +115,24 @@ def make_plan(
         step=step,
         train_share=train_share,
         epoch_seconds=step.seconds * train_share * len(log) / events_per_step,
-        curve=[_point(config, log, ranks, device) for ranks in CURVE],
+        curve=[_point(asked, log, ranks, device) for ranks in CURVE],
     )
 
 
+def with_an_event_each(config: Config, num_ranks: int) -> Config:
+    """More ranks than a batch has events would leave some without work: it is planned with one for each."""
+    size = max(config.training.batch_size, num_ranks)
+    return replace(config, training=replace(config.training, batch_size=size))
+
+
 def _point(config: Config, log: LogShape, ranks: int, device: Device) -> CurvePoint:
-    # a slice of less than an event is none: more ranks than events get larger batches
-    size = max(config.training.batch_size, ranks)
-    config = replace(config, training=replace(config.training, batch_size=size))
+    config = with_an_event_each(config, ranks)
+    size = config.training.batch_size
     traffic = expected_traffic(config, log, ranks, with_neighbors=True)
     step = training_step_time(config, log, ranks, device, traffic)
     return CurvePoint(
         ranks,
+        size,
         size * config.training.batches_per_step / step.seconds,
         step.bottleneck,
         rank_bytes(config, log, ranks, device).on("device", device),

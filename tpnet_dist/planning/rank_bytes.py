@@ -24,7 +24,7 @@ from tpnet_dist.training.memory_sizes import (
 )
 
 Place = Literal["device", "host"]
-PLACES: dict[str, Place] = {"neighbors": "host", "clocks": "host", "features": "host"}
+PLACES: dict[str, Place] = {"neighbors": "host", "clocks": "host", "features": "host", "host_base": "host"}
 """Of parts that are not on the device; what the others are computed with is."""
 _PLACES_OF_GRADIENTS = 2
 """Beside the largest tensor: its gradient, and that before it."""
@@ -58,7 +58,9 @@ class RankBytes:
     in_flight: int
     """Rows fetched for the batches ahead, and on their way."""
     base: int
-    """What a process holds before it has any data."""
+    """What a process holds before it has any data, on its device."""
+    host_base: int
+    """The same on its host; 0 where that is the device."""
 
     def on(self, place: Place, device: Device) -> int:
         """On a host without GPUs everything is in one place."""
@@ -100,6 +102,7 @@ def rank_bytes(
         activations=int(held * (cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes)),
         in_flight=int(held * _in_flight(config, log, num_ranks)) if has_memory else 0,
         base=device.base_bytes,
+        host_base=0 if device.is_host else device.host_base_bytes,
     )
 
 

@@ -21,6 +21,7 @@ PARTS = {
     "activations": "activations",
     "in_flight": "rows fetched ahead",
     "base": "process and libraries",
+    "host_base": "the same on the host",
 }
 LIMITS = {
     "products": "matrix products",
@@ -74,6 +75,8 @@ def _sentences(plan: Plan) -> list[str]:
         lines.append("No log fits: the model alone takes more than there is.")
     how = "counted from the log" if plan.is_counted else "expected for a random graph, nothing cached"
     lines.append(f"Rows exchanged by all ranks: {size(plan.exchanged_bytes)} per batch ({how}).")
+    if plan.is_batch_raised:
+        lines.append(f"Batches are taken to be of {plan.batch_size:,} events, one for each rank.")
     step = plan.step
     parts = ", ".join(f"{LIMITS[name]} {1e3 * getattr(step, name):,.1f}" for name in LIMITS)
     lines.append(f"Step: {1e3 * step.seconds:,.1f} ms, limited by {LIMITS[step.bottleneck]}; in ms: {parts}.")
@@ -84,12 +87,13 @@ def _sentences(plan: Plan) -> list[str]:
 
 def _curve_table(plan: Plan) -> Table:
     table = Table("ranks", title="More ranks, random graph, nothing cached", title_justify="left")
-    for heading in ("events/s", "× 1 rank", "limited by", "bytes on a device", "fits"):
+    for heading in ("events of a batch", "events/s", "× 1 rank", "limited by", "bytes on a device", "fits"):
         table.add_column(heading, justify="right")
     alone = plan.curve[0].events_per_second
     for point in plan.curve:
         table.add_row(
             str(point.ranks),
+            f"{point.batch_size:,}",
             f"{point.events_per_second:,.0f}",
             f"{point.events_per_second / alone:.2f}",
             LIMITS[point.bottleneck],
@@ -105,11 +109,12 @@ def draw_curve(plan: Plan, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    ranks, rates = zip(*((point.ranks, point.events_per_second) for point in plan.curve), strict=True)
+    ranks = [point.ranks for point in plan.curve]
+    rates = [point.events_per_second for point in plan.curve]
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     left.plot(ranks, rates, marker="o", label="predicted")
     left.plot(ranks, [rates[0] * number for number in ranks], "--", color="grey", label="linear growth")
-    left.set(title="Training speed", ylabel="events per second", xlabel="ranks")
+    left.set(title="Training speed", ylabel="events per second", xlabel=_ranks_and_batches(plan))
     held = [point.device_bytes / 1e9 for point in plan.curve]
     right.plot(ranks, held, marker="s", label="needed by a rank")
     right.axhline(plan.device.memory_bytes / 1e9, linestyle="--", color="grey", label="memory of a device")
@@ -119,10 +124,20 @@ def draw_curve(plan: Plan, path: Path) -> None:
         axes.set_yscale("log")
         axes.grid(alpha=0.3)
         axes.legend()
-    figure.suptitle(f"{len(plan.log):,} events on {plan.device.title}")
+    # plain numbers: a log axis of less than a decade tells 6 × 10⁰
+    right.yaxis.set_major_formatter("{x:g}")
+    right.yaxis.set_minor_formatter("{x:g}")
+    figure.suptitle(f"Predicted: {len(plan.log):,} events on {plan.device.title}")
     with whole_file(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix.removeprefix("."))
     plt.close(figure)
+
+
+def _ranks_and_batches(plan: Plan) -> str:
+    sizes = [point.batch_size for point in plan.curve]
+    if len(set(sizes)) == 1:
+        return f"ranks, batches of {sizes[0]:,} events"
+    return f"ranks, batches of {sizes[0]:,} events, above {sizes[0]:,} ranks of one for each"
 
 
 def three_digits(number: int) -> int:

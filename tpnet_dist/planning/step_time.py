@@ -2,9 +2,13 @@
 
 On a GPU kernels, the host's planning, and rows on their way go on side by side, so the slowest decides. On a
 host without one they share a core, so they add up.
+
+Rows go from every rank to every other; across hosts the ranks of one share its network. Gradients go around a
+ring, host after host, so that one stream leaves a host and one enters it, at the network's full rate. Both
+take the latency of a tree: that of two ranks for each doubling of the ranks.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from tpnet_dist.config import Config
 from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
@@ -12,7 +16,7 @@ from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import Cost, scoring_cost, training_cost, weight_count
-from tpnet_dist.training.memory_sizes import FLOAT_BYTES, slots_of
+from tpnet_dist.training.memory_sizes import FLOAT_BYTES
 
 _PASSES_OF_ADAM = 12
 """Over the weights: gradient, weight and two moments, read and written, and what lies between."""
@@ -68,18 +72,25 @@ def training_step_time(
     """Of `batches_per_step` batches; `traffic`: of one rank, mean of its batches if there are several."""
     batches, events = config.training.batches_per_step, -(-config.training.batch_size // num_ranks)
     weight_bytes = weight_count(config, log) * FLOAT_BYTES
-    gradients = 2 * weight_bytes * (num_ranks - 1) / num_ranks
-    # gradients are summed and learned from once in a step
     one_batch = _time(
         config,
         log,
         num_ranks,
         device,
+        events,
         training_cost(config, log, events),
         more_bytes=_PASSES_OF_ADAM * weight_bytes / batches,
-        sent=_row_bytes(config, log, traffic) + gradients / batches,
+        sent=_row_bytes(config, log, traffic),
     )
-    return one_batch.times(batches)
+    # gradients are summed and learned from once in a step
+    step = one_batch.times(batches)
+    return replace(step, link=step.link + _gradient_seconds(weight_bytes, num_ranks, device))
+
+
+def _gradient_seconds(weight_bytes: int, num_ranks: int, device: Device) -> float:
+    """Each rank passes all but its own part on twice: to be summed, and as a sum."""
+    sent = 2 * weight_bytes * (num_ranks - 1) / num_ranks
+    return sent / device.ring_bytes_per_second(num_ranks) + device.seconds_to_meet(num_ranks)
 
 
 def scoring_step_time(
@@ -87,7 +98,8 @@ def scoring_step_time(
 ) -> StepTime:
     events = -(-config.evaluation.batch_size // num_ranks)
     cost = scoring_cost(config, log, events)
-    return _time(config, log, num_ranks, device, cost, more_bytes=0.0, sent=_row_bytes(config, log, traffic))
+    sent = _row_bytes(config, log, traffic)
+    return _time(config, log, num_ranks, device, events, cost, more_bytes=0.0, sent=sent)
 
 
 def _row_bytes(config: Config, log: LogShape, traffic: RowTraffic) -> float:
@@ -100,16 +112,19 @@ def _time(
     log: LogShape,
     num_ranks: int,
     device: Device,
+    events: int,
     cost: Cost,
     *,
     more_bytes: float,
     sent: float,
 ) -> StepTime:
-    slots = slots_of(config, num_ranks)
+    """Of a batch of which this rank has so many events."""
+    # two ends, a negative, and the neighbours of each
+    slots = events * 3 * (1 + config.model.neighbors)
     held = WireSizes.of(config, log).row if config.memory.enabled else 0
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0
-    collectives = _COLLECTIVES_PER_BATCH * device.seconds_per_collective if num_ranks > 1 else 0.0
+    collectives = _COLLECTIVES_PER_BATCH * device.seconds_to_meet(num_ranks)
     bfloat16 = config.training.precision == "bfloat16"
     return StepTime(
         products=cost.flops / device.rate(bfloat16=bfloat16),

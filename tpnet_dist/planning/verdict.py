@@ -10,8 +10,8 @@ from tpnet_dist.planning.rank_bytes import Place, RankBytes, rank_bytes
 from tpnet_dist.training.memory_sizes import memory_width
 
 _MOST_RANKS = 4096
-_LARGEST = 1e6
-"""Times the log: where a search for the largest one ends."""
+_MOST_EVENTS = 1e12
+"""Where a search for the largest log ends."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
 def largest_log(config: Config, like: LogShape, num_ranks: int, device: Device) -> LogShape | None:
     """The largest of the same kind that fits, to three digits; None if none does."""
     low, high = 0.0, 1.0
-    while high < _LARGEST and fits(config, like.scaled(high), num_ranks, device):
+    while high * len(like) < _MOST_EVENTS and fits(config, like.scaled(high), num_ranks, device):
         low, high = high, 2 * high
     while high - low > 5e-4 * high:
         middle = (low + high) / 2

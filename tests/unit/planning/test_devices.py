@@ -1,5 +1,7 @@
 """Figures of devices: known by name or read from a file, and one sentence for what is neither."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,10 +29,24 @@ def test_ranks_of_several_hosts_share_their_network() -> None:
     assert device.link_bytes_per_second(8) == pytest.approx(0.7 * 1.25e9 / 4 * 7 / 4)
 
 
+def test_a_ring_of_gradients_has_the_whole_network_of_a_host() -> None:
+    device = device_named("rtx3090")
+    assert device.ring_bytes_per_second(4) == device.link_bytes_per_second(4)
+    assert device.ring_bytes_per_second(8) == pytest.approx(0.7 * 1.25e9)
+    assert device_named("a100").ring_bytes_per_second(16) == pytest.approx(0.7 * 200e9)
+
+
+def test_each_doubling_of_ranks_adds_the_latency_of_two() -> None:
+    device = device_named("rtx3090")
+    times = [device.seconds_to_meet(ranks) / device.seconds_per_collective for ranks in (1, 2, 3, 4, 1024)]
+    assert times == pytest.approx([0, 1, 2, 2, 10])
+
+
 REFUSED = {
     'flops = 1e12\ncolour = "red"\n': "key 'colour' is unknown; remove it",
     "flop = 1e12\n": "key 'flop' is unknown; did you mean flops?",
-    "flops = 1e12\n": "not all figures of a device are there (bandwidth, memory_bytes, title)",
+    "flops = 1e12\n": "lacks title, source, memory_bytes, bandwidth, link_bandwidth, network_bandwidth, "
+    "host_memory_bytes, ranks_per_host, base_bytes, which a device must have",
     "flops = \n": "Invalid value",
     'title = "x"\nsource = "y"\nmemory_bytes = "24 GB"\nflops = 1e12\nbandwidth = 1e9\nlink_bandwidth = 1e9\n'
     "network_bandwidth = 1e9\nhost_memory_bytes = 1\nranks_per_host = 1\nbase_bytes = 1\n": "memory_bytes is "
@@ -45,6 +61,15 @@ def test_a_file_that_describes_no_device_gets_one_sentence(text: str, tmp_path: 
     with pytest.raises(InputError) as error:
         device_named(str(path))
     assert REFUSED[text] in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [("flops", math.inf, "finite"), ("flops", math.nan, "finite"), ("ranks_per_host", 2.5, "whole")],
+)
+def test_a_figure_must_be_one_to_calculate_with(name: str, value: float, rule: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is {value}, but must be .*{rule}"):
+        replace(device_named("rtx3090"), **{name: value})
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

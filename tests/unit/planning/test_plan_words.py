@@ -63,6 +63,17 @@ def test_programs_get_the_same_as_json_and_the_curve_is_drawn(tmp_path: Path) ->
     assert figure.stat().st_size > 10_000
 
 
+def test_more_ranks_than_a_batch_has_events_get_larger_batches_and_are_told_so() -> None:
+    words = ["--events", "1e6", *SMALL, "--training.batch-size", "200"]
+    done = run_here(main, *words, "--ranks", "1000")
+    assert "Batches are taken to be of 1,000 events, one for each rank." in done.stdout
+    plan = json.loads(run_here(main, *words, "--ranks", "1024", "--json").stdout)
+    assert [point["batch_size"] for point in plan["curve"]][-4:] == [200, 256, 512, 1024]
+    last = plan["curve"][-1]["events_per_second"]
+    assert plan["batch_size"] / plan["step_seconds"] == pytest.approx(last), "as the curve says"
+    assert "Batches are taken" not in run_here(main, *words, "--ranks", "200").stdout
+
+
 def test_a_log_of_a_single_batch_is_counted_too(tmp_path: Path) -> None:
     words = [small_log(tmp_path / "log"), "--ranks", "2", "--device", "cpu", "--json", *SMALL]
     done = run_here(main, *words, "--training.batch-size", "100000")

@@ -6,11 +6,13 @@ import pytest
 
 from tests.training_runs import SMALL_MODEL
 from tpnet_dist.config import Config
+from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
 from tpnet_dist.planning.devices import device_named
-from tpnet_dist.planning.exchange_count import expected_traffic
+from tpnet_dist.planning.exchange_count import RowTraffic, expected_traffic
 from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.model_cost import weight_count
 from tpnet_dist.planning.plan_of import make_plan
-from tpnet_dist.planning.step_time import StepTime, training_step_time
+from tpnet_dist.planning.step_time import StepTime, scoring_step_time, training_step_time
 
 CONFIG = Config(model=SMALL_MODEL)
 LOG = LogShape.random(100_000)
@@ -28,6 +30,35 @@ def test_a_step_of_four_batches_takes_less_than_four_steps_of_one() -> None:
     assert one.memory < four.memory < 4 * one.memory
     assert one.link < four.link < 4 * one.link
     assert 3 * one.seconds < four.seconds < 4 * one.seconds
+
+
+def test_across_hosts_gradients_are_not_slowed_by_the_rows_share_of_the_network() -> None:
+    gpu, idle = device_named("rtx3090"), RowTraffic(1)
+    within, across = (training_step_time(CONFIG, LOG, ranks, gpu, idle).link for ranks in (4, 8))
+    collectives = (5 + 2 / BATCHES_PER_PLAN + 1) * gpu.seconds_per_collective
+    weights = 4 * weight_count(CONFIG, LOG)
+    assert within == pytest.approx(2 * weights * 3 / 4 / (0.32 * 31.5e9) + 2 * collectives)
+    assert across == pytest.approx(2 * weights * 7 / 8 / (0.7 * 1.25e9) + 3 * collectives)
+
+
+@pytest.mark.parametrize("nodes", [10**9, 10**17])
+def test_among_many_nodes_no_two_draws_are_of_the_same(nodes: int) -> None:
+    log = LogShape(10**6, nodes)
+    assert expected_traffic(CONFIG, log, 2, with_neighbors=False).sums_sent == 100
+
+
+def test_scoring_looks_up_the_neighbours_of_its_own_batches() -> None:
+    small, large = (
+        scoring_step_time(
+            replace(CONFIG, evaluation=replace(CONFIG.evaluation, batch_size=size)),
+            LOG,
+            1,
+            device_named("cpu"),
+            RowTraffic(),
+        )
+        for size in (100, 400)
+    )
+    assert large.host == pytest.approx(4 * small.host)
 
 
 def test_an_epoch_has_fewer_steps_then() -> None:

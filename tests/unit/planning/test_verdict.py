@@ -27,7 +27,7 @@ def test_rows_and_neighbours_are_what_the_layout_says() -> None:
     assert sizes.rows == -(-(2_000_000 + 1) // 4) * 4 * 190 * 4, "one row more: that of empty slots"
     assert sizes.neighbors == 10 * 2 * 10**8 * 1.7 / 4
     assert sizes.on("device", GPU) + sizes.on("host", GPU) == sizes.total
-    assert sizes.on("host", GPU) == sizes.neighbors + sizes.clocks
+    assert sizes.on("host", GPU) == sizes.neighbors + sizes.clocks + GPU.host_base_bytes
 
 
 def test_rows_of_others_that_a_run_keeps_are_counted() -> None:
@@ -102,7 +102,14 @@ def test_the_host_may_be_what_is_full() -> None:
     device = small_gpu(10**12, host_bytes=1_000_000)
     on_device, on_host = rooms(rank_bytes(CONFIG, log, 1, device), device, 1)
     assert on_device.is_enough and not on_host.is_enough
-    assert on_host.needed == 2 * 100_000 * 1.7 * 10 + 8 * 2001
+    assert on_host.needed == 2 * 100_000 * 1.7 * 10 + 8 * 2001 + GPU.host_base_bytes
+
+
+def test_every_process_takes_room_on_its_host() -> None:
+    sizes = rank_bytes(CONFIG, LogShape.random(1), 8, GPU)
+    _, host = rooms(sizes, GPU, 8)
+    assert host.needed > 4 * 3_000_000_000, "four ranks to a host"
+    assert rank_bytes(CONFIG, LogShape.random(1), 2, device_named("cpu")).host_base == 0
 
 
 @pytest.mark.parametrize("num_ranks", [1, 4])
@@ -112,6 +119,14 @@ def test_the_largest_log_fits_and_a_slightly_larger_one_does_not(num_ranks: int)
     assert largest is not None
     assert fits(CONFIG, largest, num_ranks, device)
     assert not fits(CONFIG, largest.scaled(1.01), num_ranks, device)
+
+
+def test_the_largest_log_does_not_depend_on_how_large_the_given_one_is() -> None:
+    device = small_gpu(rows_bytes=10**9)
+    few, many = (LogShape(events, events) for events in (2, 10**6))
+    largest = [largest_log(CONFIG, like, 1, device) for like in (few, many)]
+    assert largest[0] is not None and largest[1] is not None
+    assert len(largest[0]) == pytest.approx(len(largest[1]), rel=2e-3)
 
 
 def test_where_the_model_alone_is_too_large_no_log_fits() -> None:

@@ -150,8 +150,9 @@ class TrainingConfig:
     """Who brings gradients together: torch's DistributedDataParallel, or DeepSpeed with ZeRO."""
     deepspeed: str = ""
     """A DeepSpeed JSON; empty: launch/deepspeed.json. Its "auto" values are filled in from these settings."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """In what the dense model multiplies, in training and scoring; rows, times and losses stay float32."""
+    precision: Literal["float32", "bfloat16", "float64"] = "float32"
+    """In what the dense model multiplies, in training and scoring; rows, times and losses stay float32, but
+    for float64, in which all is computed: for comparing ranks or machines, where rounding would grow."""
     timeout: float = 600.0
     """Seconds after which a rank that does not answer ends the run on all ranks."""
 

@@ -76,7 +76,10 @@ def parse_plan(words: list[str]) -> tuple[OwnFlags, Config]:
     require_no_seed_is_dropped(said)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     _check(own)
-    return own, config_from([*read_layers(own.preset, own.config), said])
+    config = config_from([*read_layers(own.preset, own.config), said])
+    if config.training.precision == "float64":
+        raise InputError("training.precision is float64, but plans are of float32 or bfloat16; choose one")
+    return own, config
 
 
 def _check(own: OwnFlags) -> None:

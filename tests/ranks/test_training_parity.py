@@ -69,6 +69,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "model": {"sampling": "uniform"},
         "training": {"negatives": "historical", **ONE_EPOCH},
     },
+    "float64": {"training": {"precision": "float64", **ONE_EPOCH}},
     "no memory": {"memory": {"enabled": False}, "training": ONE_EPOCH},
     "stream, all negatives, ranking": {
         "training": ONE_EPOCH,
@@ -86,6 +87,19 @@ def test_one_two_and_four_ranks_train_the_same(
     rank_pools: RankPools, folder: Path, tmp_path: Path, variant: str
 ) -> None:
     require_parity(rank_pools, small_config(folder, **VARIANTS[variant]), tmp_path)
+
+
+def test_in_float64_ranks_differ_by_its_rounding_alone(rank_pools: RankPools, tmp_path: Path) -> None:
+    """With features, whose type is the model's, and dropout."""
+    rng, folder = np.random.default_rng(0), tmp_path / "log"
+    edge, node = (rng.standard_normal(shape, dtype=np.float32) for shape in ((900, 3), (40, 2)))
+    src, dst = rng.integers(0, 40, (2, 900))
+    write_log(folder, src, dst, np.sort(rng.integers(0, 10**6, 900)), edge_features=edge, node_features=node)
+    config = small_config(folder, training={"precision": "float64"})
+    [alone], [first, *_] = (
+        rank_pools[ranks].run(train_on, config, tmp_path / str(ranks)) for ranks in (1, 4)
+    )
+    np.testing.assert_allclose(first["losses"], alone["losses"], rtol=1e-12)
 
 
 def test_groups_of_equal_times_larger_than_a_batch_train_the_same(

@@ -18,7 +18,7 @@ from tpnet_dist.prediction.past import Past
 from tpnet_dist.prediction.trained import Trained
 from tpnet_dist.ranks.exchange import LocalExchange
 from tpnet_dist.training.link_queries import QueryMaker
-from tpnet_dist.training.memory_sizes import memory_nodes, padding_node_of
+from tpnet_dist.training.memory_sizes import memory_nodes, padding_node_of, row_dtype
 from tpnet_dist.training.run_model import build_memory, build_model
 from tpnet_dist.training.weights_file import start_from
 
@@ -58,7 +58,7 @@ def build_parts(
         _draw_strangers(memory, ids.strangers)
         _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
     past = Past(config, log, memory, until=until, as_evaluated=as_evaluated)
-    queries = QueryMaker(device, log.node_features)
+    queries = QueryMaker(device, log.node_features, row_dtype(config))
     return Parts(ids, past, LinkScorer(model, past, queries, padding_node_of(config, log)))
 
 

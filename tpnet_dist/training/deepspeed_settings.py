@@ -19,6 +19,11 @@ ZERO_STAGES = (1, 2)
 
 def deepspeed_settings(config: TrainingConfig, num_ranks: int) -> dict[str, Any]:
     """For `deepspeed.initialize`."""
+    if config.precision == "float64":
+        raise InputError(
+            "training.precision is float64, but DeepSpeed learns in float32 at the most; "
+            "use --training.engine ddp"
+        )
     path = _path(config)
     settings = _read(path)
     try:

@@ -46,6 +46,8 @@ class QueryMaker:
 
     device: torch.device
     node_features: Features | None
+    dtype: torch.dtype = torch.float32
+    """Of the model's weights; so are the features that meet them."""
 
     def queries(
         self, planned: PlannedLinks, rows: Rows, dropout_keys_B: Tensor | None = None
@@ -79,7 +81,7 @@ class QueryMaker:
             neighbor_mask_BSM=block.mask_BSM.to(self.device),
             elapsed_BSM=block.elapsed_BSM.to(self.device),
             node_features_UF=features_UF,
-            edge_features_BSME=None if edge_features is None else edge_features.to(self.device),
+            edge_features_BSME=None if edge_features is None else edge_features.to(self.device, self.dtype),
             dropout_keys_B=keys_B,
         )
         return query if isinstance(rows, DistinctNodes) else _with_rows(query, rows, read_time_B)
@@ -90,7 +92,7 @@ class QueryMaker:
         # a padding node has no features of its own
         known_U = nodes_U.cpu().clamp(max=len(self.node_features) - 1)
         features_UF = torch.from_numpy(self.node_features[known_U.numpy()])
-        return features_UF.mul_((nodes_U.cpu() == known_U)[:, None]).to(self.device)
+        return features_UF.mul_((nodes_U.cpu() == known_U)[:, None]).to(self.device, self.dtype)
 
 
 def _with_rows(query: LinkQuery, rows: FetchedRows, read_time_B: Tensor) -> LinkQuery:

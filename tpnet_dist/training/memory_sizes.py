@@ -51,9 +51,10 @@ class MemorySizes:
         if not settings.enabled:
             return cls(0, 0, 0, 0, 0)
         nodes, layers, width = memory_nodes(config, log), settings.hops + 1, memory_width(settings, log)
-        rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * FLOAT_BYTES
+        dtype = row_dtype(config)
+        rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * dtype.itemsize
         clocks = clock_bytes_of(settings) * nodes
-        kept_bytes = bytes_per_row(layers, width, torch.float32, getattr(torch, settings.exchange_dtype))
+        kept_bytes = bytes_per_row(layers, width, dtype, wire_dtype(config))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
         left = free - rows - clocks - others
@@ -81,9 +82,9 @@ def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
     more in the order of their products, and what the mixer keeps. Other layers come on top."""
     events, model = -(-config.training.batch_size // num_ranks), config.model
     row = (config.memory.hops + 1) * memory_width(config.memory, log) if config.memory.enabled else 0
-    rows = 2 * 3 * events * model.neighbors * row * FLOAT_BYTES
+    rows = 2 * 3 * events * model.neighbors * row * row_dtype(config).itemsize
     tokens = 4 * events * model.neighbors  # two links have four ends
-    number = 2 if config.training.precision == "bfloat16" else FLOAT_BYTES
+    number: int = getattr(torch, config.training.precision).itemsize
     return rows + tokens * model.channels * model.mixer_layers * _KEPT_PER_CHANNEL * number
 
 
@@ -99,7 +100,18 @@ def free_for(world: World) -> int:
 
 def weight_bytes_of(model: nn.Module) -> int:
     """With gradients and the optimizer's state."""
-    return sum(weight.numel() for weight in model.parameters()) * FLOAT_BYTES * STATES_PER_WEIGHT
+    return sum(weight.nbytes for weight in model.parameters()) * STATES_PER_WEIGHT
+
+
+def row_dtype(config: Config) -> torch.dtype:
+    """Of rows, weights and losses: bfloat16 keeps too few bits for them."""
+    return torch.float64 if config.training.precision == "float64" else torch.float32
+
+
+def wire_dtype(config: Config) -> torch.dtype:
+    """Of rows on their way: as they are, unless they are to be rounded."""
+    wanted: torch.dtype = getattr(torch, config.memory.exchange_dtype)
+    return row_dtype(config) if wanted == torch.float32 else wanted
 
 
 def clock_bytes_of(settings: MemoryConfig) -> int:

@@ -22,7 +22,9 @@ from tpnet_dist.training.memory_sizes import (
     memory_nodes,
     memory_width,
     padding_node_of,
+    row_dtype,
     weight_bytes_of,
+    wire_dtype,
 )
 from tpnet_dist.training.train_step import TrainStep
 
@@ -43,7 +45,7 @@ class RunModel:
         model = build_model(config, log).to(world.device)
         sizes = MemorySizes.of(config, log, world, free=free_for(world), others=weight_bytes_of(model))
         memory = build_memory(config, log, world.new_exchange(), world.device, seed, sizes.cache_rows)
-        queries = QueryMaker(world.device, log.node_features)
+        queries = QueryMaker(world.device, log.node_features, row_dtype(config))
         engine = build_engine(config, model, world)
         step = TrainStep(model, engine, queries, seed)
         return cls(model, memory, padding_node_of(config, log), queries, step)
@@ -70,7 +72,7 @@ def build_model(config: Config, log: EventLog) -> TPNet:
 
 def model_for(config: Config, *, node_width: int, edge_width: int) -> TPNet:
     model = config.model
-    return TPNet(
+    made = TPNet(
         hops=config.memory.hops,
         neighbors=model.neighbors,
         node_width=node_width,
@@ -84,6 +86,7 @@ def model_for(config: Config, *, node_width: int, edge_width: int) -> TPNet:
         scale=model.scale,
         bfloat16=config.training.precision == "bfloat16",
     )
+    return made.to(row_dtype(config))
 
 
 def build_memory(
@@ -106,7 +109,8 @@ def build_memory(
         memory_width(settings, log),
         seed=seed,
         exchange=exchange,
-        exchange_dtype=getattr(torch, settings.exchange_dtype),
+        dtype=row_dtype(config),
+        exchange_dtype=wire_dtype(config),
         cache_rows=cache_rows,
         device=device,
     )

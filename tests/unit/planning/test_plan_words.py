@@ -20,6 +20,7 @@ REFUSED = {
     "--events 1e6 --figure curve.foo": "--figure curve.foo: must end in .png or .svg; write curve.png",
     "--calibrate here": "--calibrate here: must end in .toml; write here.toml",
     "--events 1e6 --memory.hop 2": "unknown flag --memory.hop; did you mean --memory.hops?",
+    "--events 1e6 --training.precision float64": "training.precision is float64, but plans are of float32",
     "--data nowhere": "nowhere",
 }
 

@@ -103,3 +103,8 @@ def test_what_contradicts_our_settings_is_refused_in_one_sentence(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=re.escape("none.json: No such file")):
         deepspeed_settings(TrainingConfig(deepspeed=str(tmp_path / "none.json")), 1)
+
+
+def test_float64_is_not_deepspeeds() -> None:
+    with pytest.raises(InputError, match=r"training.precision is float64, but DeepSpeed learns in float32"):
+        deepspeed_settings(TrainingConfig(engine="deepspeed", precision="float64"), 2)

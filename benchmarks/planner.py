@@ -6,9 +6,8 @@
 
 For each case of the study: memory of the largest rank and step times by the cost model, fed with this
 machine's calibrated figures; bytes exchanged by planning every batch of the log for every rank, of logs above
---most-edges those of the steps alone. And for each
-figure whether it is near enough: memory within 10 %, steps within 30 %, bytes exact. If one is not, the exit
-code is 1.
+--most-edges those of the steps alone. And for each figure whether it is near enough: memory within 10 %,
+steps within 30 %, bytes exact. If one is not, the exit code is 1.
 """
 
 import json

@@ -83,8 +83,7 @@ class Predictor:
         if not folder:
             raise InputError(f"{path}: does not say which data it belongs to; name the data folder")
         trained = trained.with_data(folder)
-        log = EventLog(folder)
-        trained.require_log(log)
+        log = trained.open_log(Path(path))
         saved = trained.saved
         if saved is not None:
             if until is not None:

@@ -45,7 +45,19 @@ class Trained:
         data = replace(self.config.data, folder=folder)
         return replace(self, config=replace(self.config, data=data))
 
-    def require_log(self, log: EventLog) -> None:
+    def open_log(self, name: Path) -> EventLog:
+        """`name`: what the user calls all this. A relative folder is one of where training was started."""
+        folder = Path(self.config.data.folder)
+        if not folder.exists():
+            raise InputError(
+                f"{name}: its data folder {folder.absolute()} does not exist; say where it is, with --data "
+                "or in Python data="
+            )
+        log = EventLog(folder)
+        self._require_log(log)
+        return log
+
+    def _require_log(self, log: EventLog) -> None:
         if self.log_id not in (None, log.manifest.log_id):
             raise InputError(
                 f"{self.path}: made with event log {self.log_id}, the data folder {log.folder} is "
@@ -87,6 +99,11 @@ def _of_run(run: RunFolder, seed: int | None) -> Trained:
     if seed not in seeds:
         raise InputError(f"{run.path}: has no seed {seed}; choose one of {', '.join(map(str, seeds))}")
     path = run.path / "checkpoints" / f"seed-{seed}" / BEST_NAME
+    if not path.exists():
+        raise InputError(
+            f"{run.path}: has no finished epoch of seed {seed}, whose weights would be in {BEST_NAME}; "
+            "repeat the command that trains it, which goes on from where it was"
+        )
     return replace(_of_file(path, read_state(path)), config=config)
 
 
@@ -130,8 +147,9 @@ def _facts(path: Path, state: Mapping[str, Any]) -> tuple[Config, int, int, str]
 
 def _of_published(path: Path, state: Mapping[str, Any], config: Config) -> Trained:
     """Sizes are read off the weights; λ, walk and data must be said."""
+    weights = _tensors(path, state)
     try:
-        sizes = published_sizes(_tensors(path, state))
+        sizes = published_sizes(weights)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     projection = state.get(PROJECTION_NAME)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.model.published_names import to_published
 from tpnet_dist.prediction.trained import PROJECTION_NAME
+from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_model import build_model
 
 NODES, WIDE = 12, 16
@@ -64,6 +66,29 @@ def test_rows_start_from_the_random_features_of_the_weights_epoch(run: Path, tmp
 def test_another_log_than_that_of_the_checkpoint_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"made with event log other, the data folder .* is test"):
         Predictor.load(changed_best(run, tmp_path / "other.pt", log_id="other"))
+
+
+def test_a_data_folder_that_is_not_there_is_named_in_full_beside_the_run(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(config.data.folder)
+    monkeypatch.chdir(folder.parent)
+    run = untrained_run(small_config(Path(folder.name)), tmp_path / "run")
+    assert np.isfinite(scores_of(Predictor.load(run))).all()
+    monkeypatch.chdir(tmp_path)
+    for name in (Path("run"), best_of(run)):
+        sentence = (
+            f"{name}: its data folder {tmp_path / folder.name} does not exist; say where it is, with --data"
+        )
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            Predictor.load(name)
+    assert np.isfinite(scores_of(Predictor.load("run", data=folder))).all()
+
+
+def test_a_run_without_a_finished_epoch_is_to_be_trained_further(config: Config, tmp_path: Path) -> None:
+    RunFolder.start(tmp_path / "run", config)
+    with pytest.raises(InputError, match=r"run: has no finished epoch of seed 0, .*; repeat the command"):
+        Predictor.load(tmp_path / "run")
 
 
 def test_other_formats_and_settings_are_refused(run: Path, config: Config, tmp_path: Path) -> None:
@@ -181,6 +206,16 @@ def test_a_released_checkpoint_needs_its_data(config: Config, tmp_path: Path) ->
     torch.save(published_state(config), tmp_path / "theirs.pkl")
     with pytest.raises(InputError, match="does not say which data it belongs to; name the data folder"):
         Predictor.load(tmp_path / "theirs.pkl")
+
+
+@pytest.mark.parametrize("wrong", [{"0.time_encoder.w.bias": 7}, {"soul": torch.zeros(1)}])
+def test_what_is_no_released_checkpoint_is_named_once(
+    config: Config, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    torch.save(published_state(config) | wrong, tmp_path / "theirs.pkl")
+    with pytest.raises(InputError) as error:
+        Predictor.load(tmp_path / "theirs.pkl", data=config.data.folder)
+    assert str(error.value).count("theirs.pkl") == 1
 
 
 @pytest.mark.parametrize("as_plain_pickle", [True, False])

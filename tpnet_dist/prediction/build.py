@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import NUM_STRANGERS, RawIds
 from tpnet_dist.events.reader import EventLog
@@ -17,8 +18,15 @@ from tpnet_dist.prediction.link_scorer import LinkScorer
 from tpnet_dist.prediction.past import Past
 from tpnet_dist.prediction.trained import Trained
 from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.training.link_queries import QueryMaker
-from tpnet_dist.training.memory_sizes import memory_nodes, padding_node_of, row_dtype
+from tpnet_dist.training.memory_sizes import (
+    clock_bytes_of,
+    memory_nodes,
+    memory_width,
+    padding_node_of,
+    row_dtype,
+)
 from tpnet_dist.training.run_model import build_memory, build_model
 from tpnet_dist.training.weights_file import start_from
 
@@ -39,6 +47,7 @@ def build_parts(
 ) -> Parts:
     """`capacity`: room for nodes that are not in the log."""
     config = trained.config
+    _require_room(config, log, capacity, device)
     model: TPNet = build_model(config, log).to(device)
     start_from(model, dict(trained.state), trained.path)
     # the padding node, if there is one, comes before them
@@ -60,6 +69,34 @@ def build_parts(
     past = Past(config, log, memory, until=until, as_evaluated=as_evaluated)
     queries = QueryMaker(device, log.node_features, row_dtype(config))
     return Parts(ids, past, LinkScorer(model, past, queries, padding_node_of(config, log)))
+
+
+def device_of(given: torch.device | str | None) -> torch.device:
+    """By default a GPU, if there is one."""
+    try:
+        device = torch.device(given or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError as error:
+        raise InputError(f"device is {given!r}, which torch does not know; give cpu or cuda") from error
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise InputError(f"device is {device}, but torch finds {count} GPUs; give cpu, or another GPU")
+    return device
+
+
+def _require_room(config: Config, log: EventLog, capacity: int, device: torch.device) -> None:
+    """For the rows, before any of them is there."""
+    settings = config.memory
+    if not settings.enabled:
+        return
+    row = (settings.hops + 1) * memory_width(settings, log) * row_dtype(config).itemsize
+    nodes, each = memory_nodes(config, log), row + clock_bytes_of(settings)
+    free = free_bytes(device)
+    if (nodes + capacity) * each > free:
+        remedy = "lower the capacity" if nodes * each <= free else "take a machine with more memory"
+        raise InputError(
+            f"capacity is {capacity:,}: with the log's {nodes:,} nodes rows of {each:,} bytes take "
+            f"{(nodes + capacity) * each:,} bytes, but {free:,} are free on {device}; {remedy}"
+        )
 
 
 def _draw_strangers(memory: Memory, nodes: range) -> None:

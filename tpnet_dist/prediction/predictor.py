@@ -21,7 +21,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features
 from tpnet_dist.events.raw_ids import UNKNOWN, Dense, Ids, RawIds, some_of
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.prediction.build import Parts, build_parts
+from tpnet_dist.prediction.build import Parts, build_parts, device_of
 from tpnet_dist.prediction.link_scorer import Logits
 from tpnet_dist.prediction.saved_events import load_later, save_state
 from tpnet_dist.prediction.times import GivenTimes, as_times, require_order, require_present
@@ -93,9 +93,8 @@ class Predictor:
         until = len(log) if until is None else until
         _require_within("until", until, len(log), "the events of the log")
         _require_within("capacity", capacity, MAX_CAPACITY, "so that ids stay small")
-        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         parts = build_parts(
-            trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=device
+            trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=device_of(device)
         )
         if saved is not None:
             try:

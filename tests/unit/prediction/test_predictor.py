@@ -17,6 +17,7 @@ from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
+from tpnet_dist.prediction import build
 
 TOLERANCE = 2e-6
 """Links scored in other company: float32 sums may be added in another order."""
@@ -326,6 +327,28 @@ def test_bad_loads_get_one_sentence(run: Path, tmp_path: Path) -> None:
         Predictor.load(tmp_path)
     with pytest.raises(InputError, match="there is no such checkpoint"):
         Predictor.load(tmp_path / "nowhere.pt")
+
+
+def test_rows_that_do_not_fit_are_refused_before_there_are_any(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "free_bytes", lambda device: 10**6)
+    with pytest.raises(
+        InputError, match=r"capacity is 1,000,000,000: .* bytes, but 1,000,000 are free on cpu"
+    ):
+        Predictor.load(run, capacity=10**9)
+    assert Predictor.load(run, capacity=5).num_events == EVENTS
+    monkeypatch.setattr(build, "free_bytes", lambda device: 100)
+    with pytest.raises(InputError, match="take a machine with more memory"):
+        Predictor.load(run, capacity=0)
+
+
+def test_a_device_that_is_not_there_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="device is cuda, but torch finds 0 GPUs; give cpu"):
+        Predictor.load(run, device="cuda")
+    with pytest.raises(InputError, match="device is 'toaster', which torch does not know; give cpu or cuda"):
+        Predictor.load(run, device="toaster")
 
 
 def test_importing_the_package_does_not_import_torch() -> None:

@@ -161,16 +161,15 @@ def main() -> None:
 def _run(command: PredictCommand) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from tpnet_dist.prediction.link_file import content_key
-    from tpnet_dist.prediction.score_file import require_suffix
     from tpnet_dist.ranks.failure import ends_together
     from tpnet_dist.ranks.host_memory import keep_large_buffers
     from tpnet_dist.ranks.world import join_world
 
     config = command.settings()
-    if command.out is not None:
-        require_suffix(command.out)
     keep_large_buffers()
     with join_world() as world, ends_together(world, PROGRAM):
+        # other hosts need not have the folder
+        world.on_first_rank(lambda: _require_places(command))
         world.phase.now = "loading"
         # each rank has all of it: links are independent of one another, so ranks need not talk of rows
         predictor = world.on_every_rank(lambda: _load(command, config, world))
@@ -178,6 +177,17 @@ def _run(command: PredictCommand) -> None:
         same = world.on_every_rank(lambda: {f"content of {file.name}": content_key(file) for file in read})
         world.require_agreement({**predictor.log.manifest.content(), **same})
         _predict(command, predictor, world)
+
+
+def _require_places(command: PredictCommand) -> None:
+    """Hours of scoring are not to end in a refusal."""
+    from tpnet_dist.prediction.score_file import require_place, require_suffix
+
+    if command.out is not None:
+        require_suffix(command.out)
+        require_place(command.out, "--out")
+    if command.save is not None:
+        require_place(command.save, "--save")
 
 
 def _load(command: PredictCommand, config: Config | None, world: "World") -> "Predictor":

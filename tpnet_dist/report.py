@@ -49,9 +49,18 @@ def parse_report(words: list[str]) -> ReportCommand:
     if command.out.suffix.lower() not in SUFFIXES:
         page = command.out.parent / f"{command.out.stem}.html"
         raise InputError(f"--out is {command.out}, but must end in .html; write {page}")
+    _require_place(command.out)
     if len(set(map(Path.resolve, command.runs))) < len(command.runs):
         raise InputError("a run is given twice; give each once")
     return command
+
+
+def _require_place(out: Path) -> None:
+    """That a file can be put there, as far as names tell."""
+    if out.is_dir():
+        raise InputError(f"{out}: is a folder where a page is wanted; choose another --out")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: there is no such folder to put it into; make it, or choose another --out")
 
 
 def main() -> None:

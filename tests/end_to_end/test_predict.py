@@ -230,6 +230,22 @@ def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> No
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("flag", ["--out", "--save"])
+def test_a_place_where_no_file_can_be_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.csv").mkdir()
+    task = ("--pairs", "absent.csv") if flag == "--out" else ()
+    refused = {
+        "folder.csv": "is a folder where a file is wanted",
+        "no/x.csv": "there is no such folder to put it into; make it",
+    }
+    for place, sentence in refused.items():
+        found = refusal("absent", *task, flag, place)
+        assert found.startswith(f"{place}: {sentence}") and found.endswith(f"choose another {flag}")
+
+
 def test_bad_checkpoints_get_one_sentence(run: Path, tmp_path: Path) -> None:
     pairs = write(tmp_path / "pairs.csv", "src,dst", "0,3")
     asked = ("--pairs", pairs, "--out", tmp_path / "out.csv")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import run_here
+from tests.command_line import run_here, sentence_of
 from tests.page_reader import read_page
 from tests.real_browser import RealBrowser, real_browser
 from tests.training_runs import flags_of, small_config, small_log
@@ -59,6 +59,20 @@ def pages(run: Path) -> dict[str, Path]:
 def browser() -> Iterator[RealBrowser]:
     with real_browser() as opened:
         yield opened
+
+
+def test_a_place_where_no_page_can_be_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.html").mkdir()
+    refused = {
+        "folder.html": "is a folder where a page is wanted; choose another --out",
+        "no/x.html": "there is no such folder to put it into; make it, or choose another --out",
+    }
+    for place, sentence in refused.items():
+        done = run_here(report_command.main, "absent", "--out", place)
+        assert sentence_of(done, report_command.PROGRAM) == f"{place}: {sentence}"
 
 
 def test_every_test_figure_of_the_run_is_on_the_page(run: Path, pages: dict[str, Path]) -> None:

@@ -57,7 +57,7 @@ class PredictCommand:
     probability: bool = False
     """Probabilities instead of logits."""
     skip_unknown: bool = False
-    """Leave out links of nodes that nobody knows, instead of refusing them."""
+    """Leave out links, sources and candidates that nobody knows, instead of refusing them."""
     src: Annotated[str, arg(metavar="NAME")] = "src"
     """The column of sources."""
     dst: Annotated[str, arg(metavar="NAME")] = "dst"
@@ -226,7 +226,7 @@ def _predict(command: PredictCommand, predictor: "Predictor", world: "World") ->
         job.score(pairs, command.out)
     if command.sources is not None and command.top_k is not None and command.out is not None:
         among = command.candidates
-        candidates = None if among is None else LinkFile(among, src=command.dst, dst=None).read().src
+        candidates = None if among is None else job.candidates(LinkFile(among, src=command.dst, dst=None))
         sources = LinkFile(command.sources, src=command.src, dst=None, time=command.time)
         job.rank(sources, command.top_k, candidates, command.out)
     if command.save is not None:

@@ -119,6 +119,22 @@ def test_the_best_destinations_of_some_sources(run: Path, predictor: Predictor, 
     assert [row["dst"] for row in rows] == wanted.destinations.ravel().tolist()
 
 
+def test_unknown_candidates_are_named_with_their_file_and_left_out_if_asked_for(
+    run: Path, predictor: Predictor, tmp_path: Path
+) -> None:
+    sources = write(tmp_path / "sources.csv", "src", "0")
+    items = write(tmp_path / "items.csv", "dst", "3", "what", "x2", "what")
+    asked = ("--top-k", 2, "--sources", sources, "--candidates", items, "--out", tmp_path / "best.csv")
+    assert refusal(run, *asked).startswith(f"{items}: 2 of 4 candidates name 1 unknown ids (what); mend them")
+    done = predict(run, *asked, "--skip-unknown")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 4 candidates are left out, for 1 unknown ids (what)" in " ".join(done.stderr.split())
+    wanted = predictor.top_k("0", predictor.now, 2, ["3", "x2"]).destinations.ravel().tolist()
+    assert [row["dst"] for row in rows_of(tmp_path / "best.csv")] == wanted
+    write(items, "dst", "what")
+    assert "all candidates name unknown ids" in predict(run, *asked, "--skip-unknown").stderr
+
+
 def test_what_is_observed_first_is_known_and_can_be_kept(run: Path, tmp_path: Path) -> None:
     features = ",".join(f"f{n}" for n in range(FEATURES))
     events = write(tmp_path / "new.csv", f"src,dst,time,{features}", "0,3,4000,1,2,3", "who,4,4001,0,0,.5")

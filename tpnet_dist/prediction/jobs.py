@@ -84,6 +84,15 @@ class Job:
                     self.display.advance(len(block))
         self.display.say(f"{out}: the {k:,} likeliest destinations of {num_rows:,} sources")
 
+    def candidates(self, file: LinkFile) -> Ids:
+        """Destinations to choose from, in the file's column of sources; held in memory whole."""
+        ids = file.read().src
+        is_known = self.predictor.ids.find(ids, "dst") != UNKNOWN
+        unknown = _Unknown(int((~is_known).sum()), dict.fromkeys(map(str, ids[~is_known])))
+        self._settle(file.path, "candidates", unknown, len(ids))
+        known: Ids = ids[is_known]
+        return known
+
     def _best(self, block: FileBlock, k: int, candidates: Ids | None) -> Columns:
         times, mine = self._times(block), self._slice(len(block))
         parts = self.world.gather_objects(
@@ -107,19 +116,23 @@ class Job:
                 require_present(self._times(block[is_known]), self.predictor.now)
         if not num_rows:
             raise InputError(f"{file.path}: holds no {what}; give a file with some")
+        self._settle(file.path, what, unknown, num_rows)
+        return num_rows - unknown.rows
+
+    def _settle(self, path: Path, what: str, unknown: _Unknown, num_rows: int) -> None:
+        """Refuse rows of unknown ids, or say that they are left out."""
         if unknown.rows and not self.skip_unknown:
             raise InputError(
-                f"{file.path}: {unknown.rows:,} of {num_rows:,} {what} name {len(unknown.ids):,} unknown ids "
+                f"{path}: {unknown.rows:,} of {num_rows:,} {what} name {len(unknown.ids):,} unknown ids "
                 f"({some_of(list(unknown.ids))}); mend them, or pass --skip-unknown to leave these out"
             )
         if unknown.rows:
             self.display.say(
-                f"{file.path}: {unknown.rows:,} of {num_rows:,} {what} are left out, for "
+                f"{path}: {unknown.rows:,} of {num_rows:,} {what} are left out, for "
                 f"{len(unknown.ids):,} unknown ids ({some_of(list(unknown.ids))})"
             )
         if unknown.rows == num_rows:
-            raise InputError(f"{file.path}: all {what} name unknown ids; give some of the log's")
-        return num_rows - unknown.rows
+            raise InputError(f"{path}: all {what} name unknown ids; give some of the log's")
 
     def _known_blocks(self, file: LinkFile) -> Iterator[FileBlock]:
         """Without rows that are left out, ids written as in the log; never empty."""

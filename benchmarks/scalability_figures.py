@@ -21,7 +21,9 @@ RIVALS = {
     "stored": "stored walk matrices (as PINT)",
 }
 _COLORS = {"dense": "tab:red", "dense-kept": "tab:brown", "stored": "tab:purple"}
-_RIVAL_MARKERS = {"dense": "x", "dense-kept": "+", "stored": "*"}
+_RIVAL_MARKERS = {"dense": "X", "dense-kept": "P", "stored": "*"}
+"""Such as can be hollow."""
+HOLLOW = "hollow: did not finish its log"
 _OUR_COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:cyan", "tab:olive")
 _MARKERS = "os^Dv"
 _HEADROOM = 0.05, 0.08
@@ -84,11 +86,9 @@ def _draw(
     for rival in sorted({line["contestant"] for line in lines} - {"ours"}):
         some = [line for line in lines if line["contestant"] == rival and line["events"]]
         done = [line for line in some if line["outcome"] == "finished" or per_event]
-        # also who has no point is in the legend: its colour tells whose failures are marked
-        x, y = [line["edges"] for line in done], [theirs(line) for line in done]
-        axes.plot(
-            x, y, linestyle=":", marker=_RIVAL_MARKERS[rival], color=_COLORS[rival], label=RIVALS[rival]
-        )
+        _draw_rival(axes, rival, done, theirs)
+    if per_event and any(line["events"] for rival in RIVALS for line in _failures(lines, rival)):
+        axes.plot([], [], linestyle="none", marker="o", markerfacecolor="none", color="grey", label=HOLLOW)
     edges = sorted({line["edges"] for line in lines})
     if not per_event and first is not None:
         reference = [first[1] * size / first[0] for size in edges]
@@ -98,6 +98,17 @@ def _draw(
     axes.grid(which="major", alpha=0.3)
     _mark_failures(axes, lines)
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+
+
+def _draw_rival(axes: Axes, rival: str, lines: list[Line], value: Callable[[Line], float]) -> None:
+    """Also who has no point is in the legend: its colour tells whose failures are marked."""
+    points = [(line["edges"], value(line)) for line in lines]
+    marker, color = _RIVAL_MARKERS[rival], _COLORS[rival]
+    whole = [number for number, line in enumerate(lines) if line["outcome"] == "finished"]
+    x, y = [edges for edges, _ in points], [height for _, height in points]
+    axes.plot(x, y, linestyle=":", marker=marker, markevery=whole, color=color, label=RIVALS[rival])
+    for number in sorted(set(range(len(points))) - set(whole)):
+        axes.plot(*points[number], marker=marker, markerfacecolor="white", color=color)
 
 
 def _mark_failures(axes: Axes, lines: list[Line]) -> None:

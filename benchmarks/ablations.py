@@ -5,8 +5,8 @@ r"""What each part of TPNet brings: the paper's ablations, and the three walk ma
     python -m benchmarks.ablations data/uci --preset uci --epochs 3 --ranks 2 \
         --variants TPNet "bfloat16 exchange"
 
-Each variant is a run by `torchrun -m tpnet_dist.train`, with the same seed and negatives, and not
-kept; `python -m benchmarks.accuracy --studies main ablations` keeps them, draws them and goes on with them.
+Each variant is a run by `torchrun -m tpnet_dist.train`, with the same seed and negatives, kept if --runs says
+where; `python -m benchmarks.accuracy --studies main ablations` draws them beside the paper's.
 """
 
 import json
@@ -40,6 +40,8 @@ class Settings:
     seeds: tuple[int, ...] = field(default=(0,))
     variants: tuple[str, ...] = field(default=tuple(name for name in VARIANTS if name != ROUNDED))
     """By name; what the others lose is told against the first."""
+    runs: Path | None = None
+    """Where to keep the runs, each under its variant's name, and to go on with them."""
 
     def __post_init__(self) -> None:
         for name in self.variants:
@@ -62,9 +64,9 @@ def run_variant(name: str, settings: Settings, folder: Path) -> dict[str, Any] |
 def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for number, name in enumerate(settings.variants):
-            results = run_variant(name, settings, Path(folder) / str(number))
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in settings.variants:
+            results = run_variant(name, settings, (settings.runs or Path(scratch)) / name.replace(" ", "-"))
             found[name] = results["test"] if results else {}
     print_table(found)
     print_results_line("ablations", {"epochs": settings.epochs, "test": found})

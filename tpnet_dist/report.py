@@ -49,7 +49,6 @@ def parse_report(words: list[str]) -> ReportCommand:
     if command.out.suffix.lower() not in SUFFIXES:
         page = command.out.parent / f"{command.out.stem}.html"
         raise InputError(f"--out is {command.out}, but must end in .html; write {page}")
-    _require_place(command.out)
     if len(set(map(Path.resolve, command.runs))) < len(command.runs):
         raise InputError("a run is given twice; give each once")
     return command
@@ -69,6 +68,7 @@ def main() -> None:
 
 
 def _run(command: ReportCommand) -> None:
+    _require_place(command.out)
     # --help and a wrong flag are not to wait for it
     from tpnet_dist.report_page.page import page, read_runs
 

@@ -156,6 +156,7 @@ def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Pat
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
     job = {"SLURM_JOB_ID": "41234", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "gpu[07-08]"}
+    job["SLURM_CPUS_PER_TASK"] = "12"
     words = ["data/my log", "--run-dir", "runs/a"]
     done = subprocess.run(
         ["bash", str(LAUNCH / "slurm.sbatch"), *words],
@@ -165,7 +166,7 @@ def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Pat
         env={**job, "PYTHON": "python3", "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     started = done.stdout.splitlines()
-    assert started[:3] == ["python3", "-m", "torch.distributed.run"]
+    assert started[:4] == ["--cpus-per-task=12", "python3", "-m", "torch.distributed.run"]
     assert started[-5:] == ["-m", "tpnet_dist.train", *words]
     assert {"--nnodes=2", "--nproc_per_node=gpu", "--rdzv_endpoint=gpu07:21234", "--rdzv_id=41234"} <= set(
         started

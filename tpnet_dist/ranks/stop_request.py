@@ -4,7 +4,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -50,11 +50,10 @@ class StopRequest:
 
     def was_signalled(self) -> bool:
         """Asked by another thread; the main one may hang in a library and not know."""
-        if self._bell is not None and not self._has_rung:
-            try:
-                self._has_rung = any(number in SIGNALS for number in self._bell.recv(64))
-            except BlockingIOError:
-                return False
+        bell = self._bell
+        if bell is not None and not self._has_rung:
+            with suppress(OSError):  # it has not rung, or was just taken down
+                self._has_rung = any(number in SIGNALS for number in bell.recv(64))
         return self._has_rung
 
     @contextmanager
@@ -68,17 +67,25 @@ class StopRequest:
         before = {number: signal.getsignal(number) for number in heard}
         for number in heard:
             signal.signal(number, lambda number, frame: self._hear(number, frame, before))
-        self._bell, rung = socket.socketpair()
-        self._bell.setblocking(False)
-        rung.setblocking(False)
-        bell_before = signal.set_wakeup_fd(rung.fileno(), warn_on_full_buffer=False)
-        yield
-        signal.set_wakeup_fd(bell_before)
-        for end in (self._bell, rung):
-            end.close()
-        self._bell = None
+        with self._ringing():
+            yield
         for number, handler in before.items():
             signal.signal(number, handler)
+
+    @contextmanager
+    def _ringing(self) -> Iterator[None]:
+        """Signals ring the bell; whatever happens, it is taken down: its number may be another file's next."""
+        bell, rung = socket.socketpair()
+        with bell, rung:
+            for end in (bell, rung):
+                end.setblocking(False)
+            before = signal.set_wakeup_fd(rung.fileno(), warn_on_full_buffer=False)
+            self._bell = bell
+            try:
+                yield
+            finally:
+                self._bell = None
+                signal.set_wakeup_fd(before)
 
     def _hear(self, number: int, frame: FrameType | None, before: dict[signal.Signals, Any]) -> None:
         if not self.number and (self.has_company or self.is_heeded):

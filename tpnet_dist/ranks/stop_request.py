@@ -74,7 +74,7 @@ class StopRequest:
 
     @contextmanager
     def _ringing(self) -> Iterator[None]:
-        """Signals ring the bell; whatever happens, it is taken down: its number may be another file's next."""
+        """Signals ring; whatever happens, the bell is taken down: its number may soon be another file's."""
         bell, rung = socket.socketpair()
         with bell, rung:
             for end in (bell, rung):

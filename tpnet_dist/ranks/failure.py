@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -102,9 +102,10 @@ class _End:
             self._lose_aside("other ranks have ended", after=SECONDS_TO_NOTICE)
         elif self.world.stop.seconds_unheeded() > SECONDS_TO_FIND_OUT:
             self._stop_or_lose()
-        elif self.world.stop.was_signalled() and failed_ranks(heartbeat.signs()):
-            # torchrun signals those that are left and, half a minute later, kills them without a word
-            self._lose_aside("signalled", after=SECONDS_TO_NOTICE)
+        elif self.world.stop.was_signalled() and self._misses_somebody():
+            # torchrun signals those that are left and, half a minute later, kills them without a word; but
+            # whoever was only busy when the run was asked to stop is back by then
+            self._lose_aside("signalled", after=SECONDS_TO_NOTICE, if_still=self._misses_somebody)
 
     def lost(self, reason: str, *, timed_out: bool) -> None:
         """Find out who is to blame; one rank says it; the process ends."""
@@ -119,7 +120,7 @@ class _End:
 
     def _stop_or_lose(self) -> None:
         """A signal came while the run starts: because somebody died, or because it is to end."""
-        if failed_ranks(self.heartbeat.signs()):
+        if self._misses_somebody():
             self._lose_aside("signalled")
             return
         number = signal.Signals(self.world.stop.number)
@@ -128,13 +129,24 @@ class _End:
             print(line, file=sys.stderr, flush=True)
         leave(128 + number)
 
-    def _lose_aside(self, reason: str, *, after: float = 0.0, timed_out: bool = False) -> None:
+    def _misses_somebody(self) -> bool:
+        return bool(failed_ranks(self.heartbeat.signs()))
+
+    def _lose_aside(
+        self,
+        reason: str,
+        *,
+        after: float = 0.0,
+        timed_out: bool = False,
+        if_still: Callable[[], bool] = lambda: True,
+    ) -> None:
         """In a thread of its own: the heart goes on beating. Until then the main thread may come to its end
         by itself, which is better: an error of its own says more."""
 
         def lose() -> None:
             time.sleep(after)
-            if not self.heartbeat.ending:
+            self._is_losing = False
+            if not self.heartbeat.ending and if_still():
                 self.lost(reason, timed_out=timed_out)
 
         if not self._is_losing:

@@ -19,7 +19,6 @@ from data_prep.layout import Table
 from data_prep.raw_files import open_text, unreadable
 from data_prep.times import TimeForm
 from data_prep.values import (
-    EXACT_IN_FLOAT64,
     NULL_SPELLINGS,
     Rejected,
     TimeUnit,
@@ -30,6 +29,7 @@ from data_prep.values import (
 )
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.shards import Times
+from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
 
 _ROWS_AT_ONCE = 4096
 

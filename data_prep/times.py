@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data_prep.values import EXACT_IN_FLOAT64, TimeUnit
+from data_prep.values import TimeUnit
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.shards import Times
+from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
 
 
 @dataclass

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tpnet_dist.events.shards import Times
-from tpnet_dist.events.text_columns import cast_or_none, iso_microseconds
+from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64, cast_or_none, iso_microseconds
 
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 NULL_SPELLINGS = ("", "null", "NULL", "nan", "NaN", "None")
-EXACT_IN_FLOAT64 = 2**53
 
 _POWERS_OF_TEN = 10 ** np.arange(1, 19, dtype=np.int64)
 

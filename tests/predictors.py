@@ -30,9 +30,10 @@ from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer
 from tpnet_dist.training.step_folder import write_step
 
 USERS, ITEMS, FEATURES = 12, 9, 3
+SHOP_EVENTS = 240
 
 
-def shop_log(folder: Path, num_events: int = 240) -> EventLog:
+def shop_log(folder: Path, num_events: int = SHOP_EVENTS) -> EventLog:
     """Users and items with id spaces of their own, though both are called 0, 1, x2 …; features, many ties."""
     draw = np.random.default_rng(7)
     sides = ["src"] * USERS + ["dst"] * ITEMS
@@ -48,6 +49,14 @@ def shop_log(folder: Path, num_events: int = 240) -> EventLog:
         edge_features=draw.standard_normal((num_events, FEATURES)).astype(np.float32),
         raw_ids=pa.table({"raw_id": [names[n] for n in order], "side": [sides[n] for n in order]}),
     )
+
+
+def items() -> list[str]:
+    return [str(n) if n != 2 else "x2" for n in range(ITEMS)]
+
+
+def feature_rows(count: int) -> np.ndarray:
+    return np.random.default_rng(count).standard_normal((count, FEATURES))
 
 
 def untrained_run(config: Config, run: Path) -> Path:

@@ -7,6 +7,7 @@ Read here and not by tyro, so that a bad word gets one sentence, the same as fro
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 from tpnet_dist.config import Config
 from tpnet_dist.config_keys import Key, Layer, did_you_mean
@@ -72,3 +73,11 @@ def _take_values(key: Key, rest: list[str]) -> list[str]:
     while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
         values.append(rest.pop(0))
     return values
+
+
+def require_place(path: Path, flag: str) -> None:
+    """That a file can be put there, as far as names tell: long work is not to end in a refusal."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder where a file is wanted; choose another {flag}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no such folder to put it into; make it, or choose another {flag}")

@@ -12,8 +12,8 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from tpnet_dist.command_words import CommandWords
 from tpnet_dist.config import Config, NegativeKind
 from tpnet_dist.config_keys import keys_of, values_of
-from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_as_first, launched_as_first_of_host
+from tpnet_dist.errors import InputError
+from tpnet_dist.rank_command import run_on_ranks
 
 PROGRAM = "python -m tpnet_dist.evaluate"
 
@@ -73,11 +73,7 @@ def parse_evaluate(words: list[str]) -> EvaluateCommand:
 
 
 def main() -> None:
-    debug = "--debug" in sys.argv
-    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first_of_host()):
-        command = parse_evaluate(sys.argv[1:])
-    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first()):
-        _run(command)
+    run_on_ranks(PROGRAM, parse_evaluate, _run)
 
 
 def _run(command: EvaluateCommand) -> None:

@@ -1,6 +1,5 @@
 """`python -m tpnet_dist.predict RUN`: score links, or find the best ones, with what was trained."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.command_words import CommandWords
+from tpnet_dist.command_words import CommandWords, require_place
 from tpnet_dist.config import Config
 from tpnet_dist.config_file import read_layers
 from tpnet_dist.config_keys import config_from, keys_of
-from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_as_first, launched_as_first_of_host
+from tpnet_dist.errors import InputError
+from tpnet_dist.rank_command import run_on_ranks
 
 if TYPE_CHECKING:
     from tpnet_dist.prediction.predictor import Predictor
@@ -151,11 +150,7 @@ def _require_a_task(command: PredictCommand) -> None:
 
 
 def main() -> None:
-    debug = "--debug" in sys.argv
-    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first_of_host()):
-        command = parse_predict(sys.argv[1:])
-    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first()):
-        _run(command)
+    run_on_ranks(PROGRAM, parse_predict, _run)
 
 
 def _run(command: PredictCommand) -> None:
@@ -180,8 +175,7 @@ def _run(command: PredictCommand) -> None:
 
 
 def _require_places(command: PredictCommand) -> None:
-    """Hours of scoring are not to end in a refusal."""
-    from tpnet_dist.prediction.score_file import require_place, require_suffix
+    from tpnet_dist.prediction.score_file import require_suffix
 
     if command.out is not None:
         require_suffix(command.out)

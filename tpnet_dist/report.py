@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.command_words import CommandWords
+from tpnet_dist.command_words import CommandWords, require_place
 from tpnet_dist.config_keys import keys_of
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.whole_file import whole_file
@@ -54,21 +54,13 @@ def parse_report(words: list[str]) -> ReportCommand:
     return command
 
 
-def _require_place(out: Path) -> None:
-    """That a file can be put there, as far as names tell."""
-    if out.is_dir():
-        raise InputError(f"{out}: is a folder where a page is wanted; choose another --out")
-    if not out.parent.is_dir():
-        raise InputError(f"{out}: there is no such folder to put it into; make it, or choose another --out")
-
-
 def main() -> None:
     with errors_for_people(PROGRAM, debug="--debug" in sys.argv):
         _run(parse_report(sys.argv[1:]))
 
 
 def _run(command: ReportCommand) -> None:
-    _require_place(command.out)
+    require_place(command.out, "--out")
     # --help and a wrong flag are not to wait for it
     from tpnet_dist.report_page.page import page, read_runs
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpnet_dist.config import Config
-from tpnet_dist.errors import errors_for_people
-from tpnet_dist.ranks.launch_environment import launched_as_first, launched_as_first_of_host, quiet_profiler
+from tpnet_dist.rank_command import run_on_ranks
+from tpnet_dist.ranks.launch_environment import quiet_profiler
 from tpnet_dist.settings import PROGRAM, TrainSettings, parse_train
 
 if TYPE_CHECKING:
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    debug = "--debug" in sys.argv
-    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first_of_host()):
-        settings = parse_train(sys.argv[1:])
-    with errors_for_people(PROGRAM, debug=debug, quiet=not launched_as_first()):
-        _run(settings)
+    run_on_ranks(PROGRAM, parse_train, _run)
 
 
 def _run(settings: TrainSettings) -> None:

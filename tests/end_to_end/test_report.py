@@ -67,7 +67,7 @@ def test_a_place_where_no_page_can_be_is_refused_before_anything_is_read(
     monkeypatch.chdir(tmp_path)
     Path("folder.html").mkdir()
     refused = {
-        "folder.html": "is a folder where a page is wanted; choose another --out",
+        "folder.html": "is a folder where a file is wanted; choose another --out",
         "no/x.html": "there is no such folder to put it into; make it, or choose another --out",
     }
     for place, sentence in refused.items():

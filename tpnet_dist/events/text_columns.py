@@ -5,6 +5,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+EXACT_IN_FLOAT64 = 2**53
+"""Up to here fractions keep whole numbers as they are."""
+
 _TIME_WITH_ZONE = r"\d:\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 
 

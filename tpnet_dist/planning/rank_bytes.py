@@ -19,6 +19,7 @@ from tpnet_dist.training.memory_sizes import (
     clock_bytes_of,
     memory_nodes,
     memory_width,
+    row_bytes_of,
     rows_to_keep,
     slots_of,
 )
@@ -91,7 +92,7 @@ def rank_bytes(
     own = Blocks(nodes, num_ranks).rows_per_rank if has_memory else 0
     layers, held = config.memory.hops + 1, _HELD_BY_MALLOC if device.is_host else 1.0
     return RankBytes(
-        rows=own * layers * memory_width(config.memory, log) * FLOAT_BYTES,
+        rows=own * row_bytes_of(config, log),
         products=own * layers * layers * FLOAT_BYTES if device.is_host else 0,
         cache=cache_rows_of(config, log, num_ranks, device, train_share=train_share)
         * WireSizes.of(config, log).row_with_products,
@@ -121,7 +122,7 @@ def cache_rows_of(
         # which are there before a run looks for room
         free -= _neighbor_bytes(config, log, num_ranks, train_share)
     wire, weights = WireSizes.of(config, log), weight_count(config, log) * FLOAT_BYTES * STATES_PER_WEIGHT
-    rows = own * (config.memory.hops + 1) * memory_width(config.memory, log) * FLOAT_BYTES
+    rows = own * row_bytes_of(config, log)
     return rows_to_keep(
         config.memory.cache_rows,
         wire.row_with_products,

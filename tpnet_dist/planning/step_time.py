@@ -16,7 +16,7 @@ from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import Cost, scoring_cost, training_cost, weight_count
-from tpnet_dist.training.memory_sizes import FLOAT_BYTES
+from tpnet_dist.training.memory_sizes import FLOAT_BYTES, slots_of_events
 
 _PASSES_OF_ADAM = 12
 """Over the weights: gradient, weight and two moments, read and written, and what lies between."""
@@ -119,8 +119,7 @@ def _time(
     sent: float,
 ) -> StepTime:
     """Of a batch of which this rank has so many events."""
-    # two ends, a negative, and the neighbours of each
-    slots = events * 3 * (1 + config.model.neighbors)
+    slots = slots_of_events(config, events)
     held = WireSizes.of(config, log).row if config.memory.enabled else 0
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0

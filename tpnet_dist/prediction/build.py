@@ -23,8 +23,8 @@ from tpnet_dist.training.link_queries import QueryMaker
 from tpnet_dist.training.memory_sizes import (
     clock_bytes_of,
     memory_nodes,
-    memory_width,
     padding_node_of,
+    row_bytes_of,
     row_dtype,
 )
 from tpnet_dist.training.run_model import build_memory, build_model
@@ -71,7 +71,7 @@ def build_parts(
     return Parts(ids, past, LinkScorer(model, past, queries, padding_node_of(config, log)))
 
 
-def device_of(given: torch.device | str | None) -> torch.device:
+def usable_device(given: torch.device | str | None) -> torch.device:
     """By default a GPU, if there is one."""
     try:
         device = torch.device(given or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -88,8 +88,7 @@ def _require_room(config: Config, log: EventLog, capacity: int, device: torch.de
     settings = config.memory
     if not settings.enabled:
         return
-    row = (settings.hops + 1) * memory_width(settings, log) * row_dtype(config).itemsize
-    nodes, each = memory_nodes(config, log), row + clock_bytes_of(settings)
+    nodes, each = memory_nodes(config, log), row_bytes_of(config, log) + clock_bytes_of(settings)
     free = free_bytes(device)
     if (nodes + capacity) * each > free:
         remedy = "lower the capacity" if nodes * each <= free else "take a machine with more memory"

@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import Ids
-from tpnet_dist.events.text_columns import cast_or_none, iso_microseconds
+from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64, cast_or_none, iso_microseconds
 
 ROWS_PER_BLOCK = 20_000
 _BLOCK_BYTES = 4 << 20
-_EXACT_IN_FLOAT64 = 2**53
 _NO_TIMES = ("", "null", "NULL", "NA", "N/A", "None", "NaT")
 
 
@@ -199,7 +198,7 @@ def content_key(path: Path) -> str:
 
 def _exact(column: pa.Array, fractions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     """Nanoseconds since 1970 that are written 17….0 have more digits than a fraction keeps."""
-    if (np.abs(fractions) < _EXACT_IN_FLOAT64).all():
+    if (np.abs(fractions) < EXACT_IN_FLOAT64).all():
         return fractions
     whole = cast_or_none(pc.replace_substring_regex(column, r"\.0*$", ""), pa.int64())
     return fractions if whole is None else whole.to_numpy()

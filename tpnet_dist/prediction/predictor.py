@@ -21,7 +21,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features
 from tpnet_dist.events.raw_ids import UNKNOWN, Dense, Ids, RawIds, some_of
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.prediction.build import Parts, build_parts, device_of
+from tpnet_dist.prediction.build import Parts, build_parts, usable_device
 from tpnet_dist.prediction.link_scorer import Logits
 from tpnet_dist.prediction.saved_events import load_later, save_state
 from tpnet_dist.prediction.times import GivenTimes, as_times, require_order, require_present
@@ -94,7 +94,12 @@ class Predictor:
         _require_within("until", until, len(log), "the events of the log")
         _require_within("capacity", capacity, MAX_CAPACITY, "so that ids stay small")
         parts = build_parts(
-            trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=device_of(device)
+            trained,
+            log,
+            until=until,
+            as_evaluated=as_evaluated,
+            capacity=capacity,
+            device=usable_device(device),
         )
         if saved is not None:
             try:

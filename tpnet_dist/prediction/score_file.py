@@ -51,11 +51,3 @@ def score_file(path: Path) -> Iterator[ScoreWriter]:
 def require_suffix(path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: ends neither in .csv nor in .parquet; choose one of these")
-
-
-def require_place(path: Path, flag: str) -> None:
-    """That a file can be put there, as far as names tell."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder where a file is wanted; choose another {flag}")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no such folder to put it into; make it, or choose another {flag}")

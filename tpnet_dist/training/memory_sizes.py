@@ -51,10 +51,9 @@ class MemorySizes:
         if not settings.enabled:
             return cls(0, 0, 0, 0, 0)
         nodes, layers, width = memory_nodes(config, log), settings.hops + 1, memory_width(settings, log)
-        dtype = row_dtype(config)
-        rows = Blocks(nodes, world.num_ranks).rows_per_rank * layers * width * dtype.itemsize
+        rows = Blocks(nodes, world.num_ranks).rows_per_rank * row_bytes_of(config, log)
         clocks = clock_bytes_of(settings) * nodes
-        kept_bytes = bytes_per_row(layers, width, dtype, wire_dtype(config))
+        kept_bytes = bytes_per_row(layers, width, row_dtype(config), wire_dtype(config))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
         left = free - rows - clocks - others
@@ -72,8 +71,12 @@ def rows_to_keep(asked: int | None, row_bytes: int, *, remote: int, free: int, l
 
 
 def slots_of(config: Config, num_ranks: int) -> int:
-    """Nodes of a rank's slice of a training batch: two ends, a negative, and the neighbours of each."""
-    events = -(-config.training.batch_size // num_ranks)
+    """Nodes of a rank's slice of a training batch."""
+    return slots_of_events(config, -(-config.training.batch_size // num_ranks))
+
+
+def slots_of_events(config: Config, events: int) -> int:
+    """Two ends, a negative, and the neighbours of each."""
     return events * 3 * (1 + config.model.neighbors)
 
 
@@ -81,8 +84,8 @@ def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
     """What a rank works with in a training step, at the least: the rows of neighbours, slot by slot and once
     more in the order of their products, and what the mixer keeps. Other layers come on top."""
     events, model = -(-config.training.batch_size // num_ranks), config.model
-    row = (config.memory.hops + 1) * memory_width(config.memory, log) if config.memory.enabled else 0
-    rows = 2 * 3 * events * model.neighbors * row * row_dtype(config).itemsize
+    row = row_bytes_of(config, log) if config.memory.enabled else 0
+    rows = 2 * 3 * events * model.neighbors * row
     tokens = 4 * events * model.neighbors  # two links have four ends
     number: int = getattr(torch, config.training.precision).itemsize
     return rows + tokens * model.channels * model.mixer_layers * _KEPT_PER_CHANNEL * number
@@ -101,6 +104,11 @@ def free_for(world: World) -> int:
 def weight_bytes_of(model: nn.Module) -> int:
     """With gradients and the optimizer's state."""
     return sum(weight.nbytes for weight in model.parameters()) * STATES_PER_WEIGHT
+
+
+def row_bytes_of(config: Config, log: LogSize) -> int:
+    """Of one node's row."""
+    return (config.memory.hops + 1) * memory_width(config.memory, log) * row_dtype(config).itemsize
 
 
 def row_dtype(config: Config) -> torch.dtype:

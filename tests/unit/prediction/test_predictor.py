@@ -1,4 +1,4 @@
-"""The predictor by itself: what changes scores and what does not, ranking, saving, and what is refused."""
+"""The predictor by itself: what changes scores and what does not, ranking, saving."""
 
 import subprocess
 import sys
@@ -10,49 +10,16 @@ import torch
 
 from tests.command_line import ROOT
 from tests.event_logs import write_log
-from tests.predictors import FEATURES, ITEMS, shop_log, untrained_run
+from tests.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, untrained_run
 from tests.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
-from tpnet_dist.prediction import build
 
 TOLERANCE = 2e-6
 """Links scored in other company: float32 sums may be added in another order."""
-EVENTS = 240
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    folder = tmp_path_factory.mktemp("shop") / "log"
-    shop_log(folder, EVENTS)
-    return small_config(folder, memory={"decay": 1e-2}, evaluation={"batch_size": 20})
-
-
-@pytest.fixture(scope="module")
-def run(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return untrained_run(config, tmp_path_factory.mktemp("runs") / "run")
-
-
-@pytest.fixture
-def predictor(run: Path) -> Predictor:
-    return Predictor.load(run)
-
-
-def items() -> list[str]:
-    return [str(n) if n != 2 else "x2" for n in range(ITEMS)]
-
-
-def feature_rows(count: int) -> np.ndarray:
-    return np.random.default_rng(count).standard_normal((count, FEATURES))
-
-
-def with_one(wrong: float) -> np.ndarray:
-    rows = feature_rows(2)
-    rows[1, 2] = wrong
-    return rows
 
 
 def observe_some(predictor: Predictor) -> None:
@@ -66,7 +33,7 @@ def observe_some(predictor: Predictor) -> None:
 
 def test_everything_in_the_log_has_happened(predictor: Predictor, config: Config) -> None:
     log = EventLog(config.data.folder)
-    assert (predictor.now, predictor.num_events) == (log.manifest.last_time, EVENTS)
+    assert (predictor.now, predictor.num_events) == (log.manifest.last_time, SHOP_EVENTS)
 
 
 def test_a_link_has_the_same_score_in_any_company(predictor: Predictor) -> None:
@@ -94,7 +61,7 @@ def test_dates_are_times_of_a_log_that_counts_since_1970(tmp_path: Path, predict
         predictor.observe([0], [3], [np.datetime64(moment, "s")], feature_rows(1))
 
 
-@pytest.mark.parametrize("sizes", [[EVENTS - 100], [20] * 7], ids=["at once", "by batches"])
+@pytest.mark.parametrize("sizes", [[SHOP_EVENTS - 100], [20] * 7], ids=["at once", "by batches"])
 def test_observing_the_rest_of_the_log_is_as_good_as_loading_it(
     run: Path, config: Config, predictor: Predictor, sizes: list[int]
 ) -> None:
@@ -271,84 +238,6 @@ def test_a_predictor_that_observed_nothing_is_saved_too(predictor: Predictor, tm
     assert Predictor.load(tmp_path / "now.pt").score(0, 3, 5000) == predictor.score(0, 3, 5000)
     with pytest.raises(InputError, match="holds a past of its own; leave until away"):
         Predictor.load(tmp_path / "now.pt", until=5)
-
-
-# ---- what is refused ---------------------------------------------------------------------------------------
-
-
-def test_bad_questions_get_one_sentence(predictor: Predictor) -> None:
-    now, rows = predictor.now, feature_rows(2)
-    refused = {
-        f"time {now - 1} is before {now}": lambda: predictor.score(0, 3, now - 1),
-        "2 sources and 1 destinations; give as many": lambda: predictor.score([0, 1], [3], now),
-        "2 times are given for 1 links": lambda: predictor.score(0, 3, [now, now]),
-        "is not whole, as all times": lambda: predictor.score(0, 3, now + 0.5),
-        "NaN or infinite": lambda: predictor.score(0, 3, float("nan")),
-        "neither a number nor a date": lambda: predictor.score(0, 3, "soon"),
-        "k is 10, but must be within 1…9, the candidates": lambda: predictor.top_k(0, now, 10),
-        "k is 0, but must be": lambda: predictor.top_k(0, now, 0),
-        r"1 candidates are unknown \(17\)": lambda: predictor.top_k(0, now, 1, [17, 3]),
-        "event 0: time 1 is before": lambda: predictor.observe([0, 1], [3, 4], [1, now], rows),
-        "event 1: time .* of the one before it": lambda: predictor.observe(
-            [0, 1], [3, 4], [now + 2, now + 1], rows
-        ),
-        "features are absent where": lambda: predictor.observe([0], [3], [now]),
-        "id None is neither text nor": lambda: predictor.observe([None, "0"], ["3", "4"], [now, now], rows),
-        "id nan is neither text nor": lambda: predictor.observe(["new", np.nan], ["3", "4"], now, rows),
-        "an id is empty": lambda: predictor.observe(["new", ""], ["3", "4"], now, rows),
-        "event 1: feature 2 is nan, but": lambda: predictor.observe(
-            [0, "new"], [3, 4], now, with_one(np.nan)
-        ),
-        "event 1: feature 2 is inf, but": lambda: predictor.observe([0, "new"], [3, 4], now, with_one(1e300)),
-        "features are no numbers": lambda: predictor.observe([0], [3], now, [["a", "b", "c"]]),
-        "ids have the shape": lambda: predictor.score([["0", "1"]], [["3", "4"]], now),
-        "ids are lists of unequal lengths": lambda: predictor.score([["0"], ["1", "3"]], ["3", "4"], now),
-        "room for 1,000": lambda: predictor.observe(
-            np.arange(2000) + 50, np.zeros(2000, int), np.full(2000, now), feature_rows(2000)
-        ),
-    }
-    before = predictor.score([0] * ITEMS, items(), now + 1)
-    for sentence, ask in refused.items():
-        with pytest.raises(InputError, match=sentence):
-            ask()
-    assert predictor.num_events == EVENTS and not predictor.ids.newcomers
-    assert predictor.score([0] * ITEMS, items(), now + 1).tolist() == before.tolist()
-
-
-def test_bad_loads_get_one_sentence(run: Path, tmp_path: Path) -> None:
-    other = shop_log(tmp_path / "other", 200)
-    manifest = tmp_path / "other" / "manifest.json"
-    assert other.manifest.log_id == "test" and manifest.exists()
-    with pytest.raises(InputError, match="until is 999, but must be within 0…240"):
-        Predictor.load(run, until=999)
-    with pytest.raises(InputError, match="has no seed 5; choose one of 0"):
-        Predictor.load(run, seed=5)
-    with pytest.raises(InputError, match="is neither a run nor a checkpoint"):
-        Predictor.load(tmp_path)
-    with pytest.raises(InputError, match="there is no such checkpoint"):
-        Predictor.load(tmp_path / "nowhere.pt")
-
-
-def test_rows_that_do_not_fit_are_refused_before_there_are_any(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(build, "free_bytes", lambda device: 10**6)
-    with pytest.raises(
-        InputError, match=r"capacity is 1,000,000,000: .* bytes, but 1,000,000 are free on cpu"
-    ):
-        Predictor.load(run, capacity=10**9)
-    assert Predictor.load(run, capacity=5).num_events == EVENTS
-    monkeypatch.setattr(build, "free_bytes", lambda device: 100)
-    with pytest.raises(InputError, match="take a machine with more memory"):
-        Predictor.load(run, capacity=0)
-
-
-def test_a_device_that_is_not_there_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="device is cuda, but torch finds 0 GPUs; give cpu"):
-        Predictor.load(run, device="cuda")
-    with pytest.raises(InputError, match="device is 'toaster', which torch does not know; give cpu or cuda"):
-        Predictor.load(run, device="toaster")
 
 
 def test_importing_the_package_does_not_import_torch() -> None:

@@ -57,7 +57,8 @@ def _bytes_table(plan: Plan) -> Table:
     table.add_column("bytes", justify="right")
     for name, value in plan.sizes.parts():
         place = "host" if plan.device.is_host else PLACES.get(name, "device")
-        table.add_row(PARTS[name], place, size(value))
+        if value:
+            table.add_row(PARTS[name], place, size(value))
     return table
 
 
@@ -86,8 +87,9 @@ def _sentences(plan: Plan) -> list[str]:
 
 
 def _curve_table(plan: Plan) -> Table:
-    table = Table("ranks", title="More ranks, random graph, nothing cached", title_justify="left")
-    for heading in ("events of a batch", "events/s", "× 1 rank", "limited by", "bytes on a device", "fits"):
+    # without lines it fits a terminal of 80 columns
+    table = Table(title="More ranks, random graph, nothing cached", title_justify="left", box=None)
+    for heading in ("ranks", "batch", "events/s", "× 1 rank", "limited by", "on a device", "fits"):
         table.add_column(heading, justify="right")
     alone = plan.curve[0].events_per_second
     for point in plan.curve:

@@ -97,6 +97,7 @@ class Memory:
             dtype=dtype,
             device=self.device,
         )
+        self.stream = _own_stream(self.device)
         self.clocks = Clocks(num_nodes, walk)
         self.cache = self._new_cache(cache_rows)
         # progress
@@ -300,6 +301,16 @@ class Memory:
         num_ranks = self.exchange.num_ranks
         route = self.exchange.route([len(block)] * num_ranks)
         return self.exchange.forward(route, [block.to(self.device).repeat(num_ranks)])[0].cpu().numpy()
+
+
+def _own_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """For whatever runs ahead of the consumer; None where there are no streams.
+
+    One for the memory's life: torch deals its 32 streams of a priority in turn, to NCCL too, so one for each
+    pipeline would some day be the one that gradients travel on, where two orders of collectives deadlock. And
+    freed buffers are kept by stream. NCCL's are of the other priority.
+    """
+    return torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
 def _check_width(num_nodes: int, width: int, projection: ProjectionKind) -> None:

@@ -56,7 +56,7 @@ def fetch_ahead(
     `requests` is consumed in the background thread too: planning negatives and neighbours runs ahead as well,
     on CUDA in the same stream. Consumers that leave early must do so at the same batch on all ranks.
     """
-    stream = torch.cuda.Stream(memory.device) if memory.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+    stream = memory.stream
     if stream is not None:
         # what was done to the memory so far
         stream.wait_stream(torch.cuda.current_stream(memory.device))

@@ -36,6 +36,7 @@ class UndoLog:
 
     is_saved_N: Tensor
     entries: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    """On the host: a GPU may have no room for a second copy of what a part touches."""
 
 
 class RowTable:
@@ -106,8 +107,10 @@ class RowTable:
     def restore(self) -> None:
         """Back to the moment of the snapshot, which stays in force."""
         assert self._undo is not None, "restore needs a snapshot"
+        device = self.rows_NLD.device
         for local_U, saved_ULD in self._undo.entries:
-            self.rows_NLD.index_copy_(0, local_U, saved_ULD)
+            local_U = local_U.to(device)
+            self.rows_NLD.index_copy_(0, local_U, saved_ULD.to(device))
             self._stale_N[local_U] = True
         self.snapshot()
 
@@ -129,7 +132,7 @@ class RowTable:
         if self._undo is not None:
             first_U = local_U[~self._undo.is_saved_N[local_U]]
             self._undo.is_saved_N[first_U] = True
-            self._undo.entries.append((first_U, self.rows_NLD[first_U]))
+            self._undo.entries.append((first_U.cpu(), self.rows_NLD[first_U].cpu()))
 
     def _products_of(self, local_U: Tensor, rows_ULD: Tensor) -> Tensor:
         """A row's products change only with the row: refresh the stale ones, keep the others."""

@@ -18,6 +18,12 @@ def quiet_profiler() -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
+def let_streams_run_side_by_side() -> None:
+    """Before CUDA is used: with fewer queues than streams, rows on their way and gradients would wait for one
+    another in the order each rank happened to send them, which may be another on each."""
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+
+
 def launched_by_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 

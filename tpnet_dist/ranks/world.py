@@ -15,7 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from tpnet_dist.errors import InputError, UnmetError, sentence_of
 from tpnet_dist.ranks.exchange import Exchange, LocalExchange, RankExchange
-from tpnet_dist.ranks.launch_environment import restarts_so_far
+from tpnet_dist.ranks.launch_environment import let_streams_run_side_by_side, restarts_so_far
 from tpnet_dist.ranks.meeting import agree_on_start
 from tpnet_dist.ranks.phase import Phase
 from tpnet_dist.ranks.stop_request import StopRequest
@@ -140,6 +140,7 @@ class World:
 @contextmanager
 def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     """Join the ranks torchrun started; a plain `python` is a world of one."""
+    let_streams_run_side_by_side()
     rank_of_node = int(os.environ.get("LOCAL_RANK", "0"))
     ranks_per_node = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE", "1"))
     device = device_of(rank_of_node, ranks_per_node)

@@ -32,7 +32,8 @@ class LinkQuery:
     neighbors_BSM: Tensor
     """Likewise, oldest first."""
     neighbor_mask_BSM: Tensor
-    """True where there is a neighbour."""
+    """True where there is a neighbour. It may lie on the host when all else is on a GPU: what is computed is
+    chosen by it, and to be told by a GPU the host would wait for all that was asked of it before."""
     elapsed_BSM: Tensor
     """Time from the interaction with the neighbour to the query, not negative; any floating dtype."""
 

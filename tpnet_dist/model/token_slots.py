@@ -54,6 +54,10 @@ class TokenSlots:
             token_BSM = torch.where(neighbor_mask_BSM, token_BSM, token_BSM[..., :1])
         return cls(source_R, target_T, _tokens_of_sequences(token_BSM, zero))
 
+    def to(self, device: torch.device) -> "TokenSlots":
+        moved = (each.to(device, non_blocking=True) for each in (self.source_R, self.target_T, self.token_MN))
+        return TokenSlots(*moved)
+
     def sequences(self, tokens_K: Tensor) -> Tensor:
         """(R·C + T + 1, K) → (M, N, K)."""
         return tokens_K.index_select(0, self.token_MN.flatten()).view(*self.token_MN.shape, tokens_K.shape[1])

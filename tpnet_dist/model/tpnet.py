@@ -86,6 +86,7 @@ class TPNet(nn.Module):
     def embed(self, query: LinkQuery) -> LinkEmbeddings:
         num_events, num_ends = query.ends_BS.shape
         slots = TokenSlots.of(query.neighbor_mask_BSM, mask_empty=self.profile == "paper")
+        slots = slots.to(query.ends_BS.device)
         pairs = self.pair_features(query, slots) if self.pair_features else None
         of_sources = self._own_inputs(query, slice(0, 1), slots.source_R)
         of_targets = self._own_inputs(query, slice(1, None), slots.target_T)

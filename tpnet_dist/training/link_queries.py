@@ -54,7 +54,7 @@ class QueryMaker:
     ) -> list[LinkQuery]:
         """One for each block."""
         features_UF = self._node_features(rows.nodes_U)
-        keys_B = None if dropout_keys_B is None else dropout_keys_B.to(self.device)
+        keys_B = None if dropout_keys_B is None else _moved(dropout_keys_B, self.device)
         # events of further blocks drop otherwise than those of the first
         return [
             self._query(
@@ -72,16 +72,19 @@ class QueryMaker:
         keys_B: Tensor | None,
     ) -> LinkQuery:
         # without memory the nodes stay on the host, but not what the model indexes by
-        ends_BS = rows.position_of(block.ends_BS.to(rows.nodes_U.device)).to(self.device)
-        neighbors_BSM = rows.position_of(block.neighbors_BSM.to(rows.nodes_U.device)).to(self.device)
+        where = rows.nodes_U.device
+        ends_BS = _moved(rows.position_of(_moved(block.ends_BS, where)), self.device)
+        neighbors_BSM = _moved(rows.position_of(_moved(block.neighbors_BSM, where)), self.device)
         edge_features = block.edge_features_BSME
+        if edge_features is not None:
+            edge_features = _moved(edge_features.to(self.dtype), self.device)
         query = LinkQuery(
             ends_BS=ends_BS,
             neighbors_BSM=neighbors_BSM,
-            neighbor_mask_BSM=block.mask_BSM.to(self.device),
-            elapsed_BSM=block.elapsed_BSM.to(self.device),
+            neighbor_mask_BSM=block.mask_BSM,
+            elapsed_BSM=_moved(block.elapsed_BSM, self.device),
             node_features_UF=features_UF,
-            edge_features_BSME=None if edge_features is None else edge_features.to(self.device, self.dtype),
+            edge_features_BSME=edge_features,
             dropout_keys_B=keys_B,
         )
         return query if isinstance(rows, DistinctNodes) else _with_rows(query, rows, read_time_B)
@@ -90,14 +93,21 @@ class QueryMaker:
         if self.node_features is None:
             return None
         # a padding node has no features of its own
-        known_U = nodes_U.cpu().clamp(max=len(self.node_features) - 1)
+        nodes_U = nodes_U.cpu()
+        known_U = nodes_U.clamp(max=len(self.node_features) - 1)
         features_UF = torch.from_numpy(self.node_features[known_U.numpy()])
-        return features_UF.mul_((nodes_U.cpu() == known_U)[:, None]).to(self.device, self.dtype)
+        features_UF.mul_((nodes_U == known_U)[:, None])
+        return _moved(features_UF.to(self.dtype), self.device)
+
+
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """The host goes on while a GPU is busy: what is asked of it next is queued."""
+    return tensor.to(device, non_blocking=True)
 
 
 def _with_rows(query: LinkQuery, rows: FetchedRows, read_time_B: Tensor) -> LinkQuery:
     ends_BS, neighbors_BSM = query.ends_BS, query.neighbors_BSM
-    time_B1 = read_time_B.to(ends_BS.device)[:, None]
+    time_B1 = _moved(read_time_B, ends_BS.device)[:, None]
     end_factors = rows.read_factors(ends_BS.flatten(), time_B1.expand_as(ends_BS).flatten())
     neighbor_factors = rows.read_factors(
         neighbors_BSM.flatten(), time_B1[:, :, None].expand_as(neighbors_BSM).flatten()

@@ -4,6 +4,7 @@ import sys
 from dataclasses import MISSING, fields
 
 import tyro
+from tyro.conf import FlagCreatePairsOff
 
 from data_prep.convert_command import Convert
 from data_prep.describe_command import Describe
@@ -33,7 +34,13 @@ def main() -> None:
 def parse(words: list[str]) -> Command:
     """InputError with one sentence where the words cannot be used."""
     if "-h" in words or "--help" in words:
-        tyro.cli(Convert | Synth | Describe, prog=PROGRAM, description=main.__doc__, args=words)
+        tyro.cli(
+            Convert | Synth | Describe,
+            prog=PROGRAM,
+            description=main.__doc__,
+            args=words,
+            config=(FlagCreatePairsOff,),
+        )
     if not words:
         raise InputError(f"no command is given; write {', '.join(COMMANDS)} or --help after {PROGRAM}")
     name, *rest = words

@@ -3,8 +3,10 @@
 #
 # HOST is one of the machines, reachable from all; they meet there. Each has gpu|RANKS ranks, and the data folder and
 # --run-dir under the same path: the run folder is written by the first rank, wherever that is, so let it be shared.
-# With several networks name the one to use: GLOO_SOCKET_IFNAME=eth0, NCCL_SOCKET_IFNAME=eth0. RUN_ID tells runs that
-# meet at the same HOST:PORT apart. PYTHON names the interpreter, MAX_RESTARTS how often to go on after a failure.
+# With several networks name the one to use: GLOO_SOCKET_IFNAME=eth0, NCCL_SOCKET_IFNAME=eth0. Two runs at a time need two
+# ports: the first to come keeps the meeting place for both, and takes it along when it ends. PYTHON names the
+# interpreter, MAX_RESTARTS how often to go on after a failure, TORCH_ELASTIC_SHUTDOWN_TIMEOUT the seconds that ranks
+# have to save after SIGTERM (torchrun: 30; here 110).
 set -eu
 
 case "${1-} ${2-}" in
@@ -24,5 +26,6 @@ case "$endpoint" in
 esac
 
 exec "${PYTHON:-python}" -m torch.distributed.run --nnodes="$nodes" --nproc_per_node="$ranks" \
-    --rdzv_backend=c10d --rdzv_endpoint="$endpoint" --rdzv_id="${RUN_ID:-tpnet}" \
-    --max_restarts="${MAX_RESTARTS:-3}" -m tpnet_dist.train "$@"
+    --rdzv_backend=c10d --rdzv_endpoint="$endpoint" --rdzv_id=tpnet \
+    --max_restarts="${MAX_RESTARTS:-3}" --shutdown_timeout="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-110}" \
+    -m tpnet_dist.train "$@"

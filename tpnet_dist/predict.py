@@ -30,9 +30,10 @@ class PredictCommand:
     By default everything in the run's log has happened. Files are CSV with a header, plain or compressed, or
     Parquet, of any size; results go to a .csv or .parquet, which appears complete or not at all.
 
-    Examples:
-    python -m tpnet_dist.predict runs/mine --pairs pairs.csv --out scores.parquet
-    python -m tpnet_dist.predict runs/mine --observe today.csv --top-k 20 --sources users.csv --out best.csv
+    Example: python -m tpnet_dist.predict runs/mine --pairs pairs.csv --out scores.parquet
+
+    Example: python -m tpnet_dist.predict runs/mine --observe today.csv --top-k 20 --sources
+    users.csv --out best.csv
     """
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]

@@ -61,6 +61,7 @@ def test_help_of_each_command_lists_its_flags() -> None:
     ):
         done = run_here(main, command, "--help")
         assert (done.returncode, flag in done.stdout) == (0, True)
+        assert "--no-" not in done.stdout  # nothing that is refused
 
 
 def test_debug_shows_where_it_happened(tmp_path: Path) -> None:

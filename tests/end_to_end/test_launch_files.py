@@ -151,26 +151,39 @@ def test_two_nodes_train_as_one_does(folder: Path, tmp_path: Path) -> None:
     assert losses == pytest.approx(wanted, rel=1e-5)
 
 
-def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Path) -> None:
+def words_of_srun(folder: Path, *words: str, **environment: str) -> list[str]:
+    """What a job of two nodes gives to srun; stand-ins for SLURM's programs go to `folder`."""
     for name, line in (("srun", 'printf "%s\\n" "$@"'), ("scontrol", 'printf "gpu07\\ngpu08\\n"')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / name).chmod(0o755)
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
     job = {"SLURM_JOB_ID": "41234", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "gpu[07-08]"}
     job["SLURM_CPUS_PER_TASK"] = "12"
-    words = ["data/my log", "--run-dir", "runs/a"]
     done = subprocess.run(
         ["bash", str(LAUNCH / "slurm.sbatch"), *words],
         capture_output=True,
         text=True,
         check=True,
-        env={**job, "PYTHON": "python3", "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        env={**job, "PYTHON": "python3", "PATH": f"{folder}:{os.environ['PATH']}", **environment},
     )
-    started = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Path) -> None:
+    words = ["data/my log", "--run-dir", "runs/a"]
+    started = words_of_srun(tmp_path, *words)
     assert started[:4] == ["--cpus-per-task=12", "python3", "-m", "torch.distributed.run"]
     assert started[-5:] == ["-m", "tpnet_dist.train", *words]
     assert {"--nnodes=2", "--nproc_per_node=gpu", "--rdzv_endpoint=gpu07:21234", "--rdzv_id=41234"} <= set(
         started
     )
+
+
+def test_ranks_may_save_for_nearly_as_long_as_slurm_warns_before_the_end(tmp_path: Path) -> None:
+    script = (LAUNCH / "slurm.sbatch").read_text()
+    [warned] = re.findall(r"^#SBATCH --signal=TERM@(\d+)$", script, re.MULTILINE)
+    assert f"--shutdown_timeout={int(warned) - 10}" in words_of_srun(tmp_path, "data")
+    longer = words_of_srun(tmp_path, "data", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="590")
+    assert "--shutdown_timeout=590" in longer
 
 
 def test_four_rtx_3090_is_a_configuration_that_can_run(folder: Path) -> None:

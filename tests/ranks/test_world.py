@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from tests.rank_pool import RankFailure, RankPools
 from tpnet_dist.errors import InputError, UnmetError
@@ -12,6 +13,7 @@ from tpnet_dist.events.batch_plan import slice_of
 from tpnet_dist.memory.plan import EventRun
 from tpnet_dist.memory.touched import Touched
 from tpnet_dist.ranks.blocks import Blocks, even_borders
+from tpnet_dist.ranks.gather import gather_varied
 from tpnet_dist.ranks.world import World, device_of, join_world
 
 
@@ -45,6 +47,18 @@ def open_folder(world: World, missing_on: int | None) -> str:
 def test_what_one_rank_refuses_all_refuse_naming_it(rank_pools: RankPools) -> None:
     assert rank_pools[2].run(open_folder, None) == ["opened by 0", "opened by 1"]
     assert rank_pools[2].run(open_folder, 1) == ["rank 1: data/mine: holds no manifest"] * 2
+
+
+def gathered(world: World, in_own_group: bool) -> list[list[int]]:
+    group = dist.new_group(timeout=world.timeout) if in_own_group else None
+    return [part.tolist() for part in gather_varied(torch.arange(world.rank, 3), group)]
+
+
+@pytest.mark.parametrize("in_own_group", [False, True])
+def test_ranks_get_what_each_has_though_they_have_not_as_much(
+    rank_pools: RankPools, in_own_group: bool
+) -> None:
+    assert rank_pools[2].run(gathered, in_own_group) == [[[0, 1, 2], [1, 2]]] * 2
 
 
 def test_a_plain_process_is_a_world_of_one(monkeypatch: pytest.MonkeyPatch) -> None:

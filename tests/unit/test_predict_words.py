@@ -49,9 +49,11 @@ def test_bad_words_get_one_sentence(words: str) -> None:
     assert str(error.value) == REFUSED[words]
 
 
-def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_flag_and_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_predict(["--help"])
     shown = capsys.readouterr().out
     assert "--top-k K" in shown
+    assert "Example: python -m tpnet_dist.predict runs/mine --pairs pairs.csv" in shown
+    assert "--top-k 20 --sources users.csv --out best.csv" in shown
     assert "--skip-unknown" in shown

@@ -92,6 +92,10 @@ def _require_room(config: Config, log: EventLog, capacity: int, device: torch.de
     free = free_bytes(device)
     if (nodes + capacity) * each > free:
         remedy = "lower the capacity" if nodes * each <= free else "take a machine with more memory"
+        if device.type == "cuda":
+            remedy += (
+                ", or use the host's memory: device='cpu' in Python, CUDA_VISIBLE_DEVICES= before the command"
+            )
         raise InputError(
             f"capacity is {capacity:,}: with the log's {nodes:,} nodes rows of {each:,} bytes take "
             f"{(nodes + capacity) * each:,} bytes, but {free:,} are free on {device}; {remedy}"

@@ -5,8 +5,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-def gather_varied(values: Tensor) -> list[Tensor]:
+def gather_varied(values: Tensor, group: dist.ProcessGroup | None = None) -> list[Tensor]:
     """Each rank's tensor, in the order of ranks; they may differ in their first dimension.
+
+    `group`: of all ranks, for what the default group does not take, as NCCL does not take the host's.
 
         rank 0 has [1 2 3], rank 1 has [4]: both get [1 2 3] [4]
 
@@ -17,13 +19,13 @@ def gather_varied(values: Tensor) -> list[Tensor]:
     # 1. sizes
     mine = torch.tensor([len(values)], device=values.device)
     sizes = [torch.empty_like(mine) for _ in range(num_ranks)]
-    dist.all_gather(sizes, mine)
+    dist.all_gather(sizes, mine, group=group)
     counts = torch.cat(sizes).tolist()
     # 2. values
     padded = values.new_zeros(max(counts), *values.shape[1:])
     padded[: len(values)] = values
     gathered = [torch.empty_like(padded) for _ in range(num_ranks)]
-    dist.all_gather(gathered, padded)
+    dist.all_gather(gathered, padded, group=group)
     return [part[:count] for part, count in zip(gathered, counts, strict=True)]
 
 

@@ -105,8 +105,9 @@ class Scorer:
         self.parts.model.eval()
         num_mine = len(positions_of(plan, world.rank, world.num_ranks))
         # in one piece: small tensors that stay would lie between the large ones that come and go, and no two
-        # of these have the same size, so the heap would grow without end
-        scores_NX, done = torch.empty(num_mine, links_per_event, device=world.device), 0
+        # of these have the same size, so the heap would grow without end; and on the host: ranking 1e8 events
+        # would fill a GPU
+        scores_NX, done = torch.empty(num_mine, links_per_event), 0
         ahead = rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch)
         with torch.inference_mode(), self.display.stage(title, len(view)), closing(ahead):  # type: ignore[type-var]
             for number, (planned, rows) in enumerate(ahead):
@@ -124,10 +125,10 @@ class Scorer:
 
     def _gather(self, mine: Tensor, plan: BatchPlan) -> Scores:
         """Every rank scored its slice of each batch; put them in the order of the events."""
-        num_ranks = self.data.world.num_ranks
+        world = self.data.world
         everything = np.empty((plan.num_events, mine.shape[1]), dtype=np.float32)
-        for rank, part in enumerate(gather_varied(mine)):
-            everything[positions_of(plan, rank, num_ranks)] = part.cpu().numpy()
+        for rank, part in enumerate(gather_varied(mine, world.host_group)):
+            everything[positions_of(plan, rank, world.num_ranks)] = part.numpy()
         return everything
 
 

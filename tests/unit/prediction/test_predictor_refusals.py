@@ -10,6 +10,7 @@ from tests.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, shop_log
 from tpnet_dist import Predictor
 from tpnet_dist.errors import InputError
 from tpnet_dist.prediction import build
+from tpnet_dist.prediction import predictor as predictor_module
 
 
 def with_one(wrong: float) -> np.ndarray:
@@ -81,7 +82,16 @@ def test_rows_that_do_not_fit_are_refused_before_there_are_any(
         Predictor.load(run, capacity=10**9)
     assert Predictor.load(run, capacity=5).num_events == SHOP_EVENTS
     monkeypatch.setattr(build, "free_bytes", lambda device: 100)
-    with pytest.raises(InputError, match="take a machine with more memory"):
+    with pytest.raises(InputError, match=r"take a machine with more memory$"):
+        Predictor.load(run, capacity=0)
+
+
+def test_rows_that_do_not_fit_a_gpu_are_shown_the_way_to_the_host(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "free_bytes", lambda device: 100)
+    monkeypatch.setattr(predictor_module, "usable_device", lambda given: torch.device("cuda"))
+    with pytest.raises(InputError, match=r"or use the host's memory: .* CUDA_VISIBLE_DEVICES= before the"):
         Predictor.load(run, capacity=0)
 
 

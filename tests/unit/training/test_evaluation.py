@@ -1,17 +1,20 @@
 """Protocols on a small real log: which events are scored, from which memory, and that it is put back."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from tests.rank_pool import world_of_one
 from tests.training_runs import small_config, small_log
 from tpnet_dist.ranks.world import World
 from tpnet_dist.run_log import flat
+from tpnet_dist.training import scoring
 from tpnet_dist.training.edge_bank_figures import edge_bank_figures
 from tpnet_dist.training.evaluation import Evaluator, Passes
 from tpnet_dist.training.event_batches import replay
@@ -69,6 +72,22 @@ def test_ranked_events_do_not_count_as_slowly_scored_ones(folder: Path, world: W
     speeds = evaluator.scorer.facts()["events_per_second"]
     assert speeds["score"] == num_events / scored.seconds
     assert speeds["links"] == 8 * num_events / (scored.seconds + ranked.seconds)
+
+
+def test_scores_are_gathered_by_the_group_of_hosts(
+    folder: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as ranking makes, they would fill a GPU."""
+    hosts = dist.new_group(backend="gloo", timeout=world.timeout)
+    used: list[object] = []
+
+    def gather(values: torch.Tensor, group: object) -> list[torch.Tensor]:
+        used.append(group)
+        return [values]
+
+    monkeypatch.setattr(scoring, "gather_varied", gather)
+    evaluator_of(folder, replace(world, host_group=hosts)).evaluate("val", kinds=KINDS, mrr_negatives=3)
+    assert set(used) == {hosts}
 
 
 def test_a_frozen_memory_stays_as_it_was(folder: Path, world: World) -> None:

@@ -49,7 +49,7 @@ class SeedTrainer:
         # parts
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
         self.profile = profile or ProfileWish()
-        self.parts = RunModel.build(config, data.log, data.world, seed)
+        self.parts = RunModel.build(config, data.log, data.world, seed, data.row_exchange)
         self.scorer = Scorer(config, data, self.parts, display)
         self.evaluator = Evaluator(self.scorer, passes)
         self.universe = data.universe(data.split.train)

@@ -75,7 +75,7 @@ class Trainer(Contestant):
         self._prefetch = config.memory.prefetch
         # parts
         self.data = data = RunData.open(config, world)
-        self.parts = RunModel.build(config, data.log, world, seed=0)
+        self.parts = RunModel.build(config, data.log, world, 0, data.row_exchange)
         # progress
         assert self.parts.memory is not None
         self._memory = self.parts.memory

@@ -7,8 +7,15 @@ import sys
 import time
 from datetime import timedelta
 
+from torch.distributed import DistBackendError
+
 from tpnet_dist.ranks.failure import ends_together
 from tpnet_dist.ranks.world import join_world
+
+NCCL_OUT_OF_MEMORY = """NCCL error in: x.cpp:1, unhandled cuda error (run with NCCL_DEBUG=INFO for details)
+ncclUnhandledCudaError: Call to CUDA function failed.
+Last error:
+Cuda failure 2 'out of memory'"""
 
 
 def wait_for_ever_outside_python() -> None:
@@ -25,6 +32,8 @@ def main(way: str, timeout: float) -> None:
         if world.rank == 1:
             if way == "raise":
                 raise ValueError("nothing doing")
+            if way == "gpu":
+                raise DistBackendError(NCCL_OUT_OF_MEMORY)
             if way == "die unheard":
                 time.sleep(2)
                 os.kill(os.getpid(), signal.SIGKILL)

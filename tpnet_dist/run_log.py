@@ -23,18 +23,22 @@ class RunLog:
         self._lines = (folder / METRICS_NAME).open("a", buffering=1)
         self._scalars: SummaryWriter | None = None
 
-    def start_seed(self, seed: int, after_step: int) -> None:
-        """Write for this seed from here on; what an interrupted run wrote of its later steps goes away.
+    def start_seed(self, seed: int, *, after_step: int, after_epoch: int) -> None:
+        """Write for this seed from here on; what an interrupted run wrote of what comes after goes away.
 
-        A killed process may have left half a line, and steps that are to be repeated.
+        A killed process may have left half a line, and steps that are to be repeated; one that was stopped in
+        validation before, figures of an epoch whose last step is not repeated, but whose validation is.
         """
         # takes a second to import, and only the rank that writes needs it
         from torch.utils.tensorboard import SummaryWriter
 
         self.close()
-        _keep_lines(
-            self._folder / METRICS_NAME, lambda line: line["seed"] != seed or line["step"] <= after_step
-        )
+
+        def is_done(line: dict[str, Any]) -> bool:
+            is_validated = line["kind"] != "eval" or line["epoch"] <= after_epoch
+            return bool(line["step"] <= after_step and is_validated)
+
+        _keep_lines(self._folder / METRICS_NAME, lambda line: line["seed"] != seed or is_done(line))
         self._lines = (self._folder / METRICS_NAME).open("a", buffering=1)
         folder = self._folder / TENSORBOARD_NAME / f"seed-{seed}"
         self._scalars = SummaryWriter(str(folder), purge_step=after_step + 1)

@@ -2,7 +2,9 @@
 
 import json
 import re
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.event_logs import random_log, write_log
-from tests.rank_pool import RankPools
+from tests.rank_pool import PoolWorld, RankPools
 from tests.training_runs import small_config, small_log
 from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
@@ -19,7 +21,10 @@ from tpnet_dist.run_log import METRICS_NAME, RunLog, flat
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.evaluation import Passes
-from tpnet_dist.training.run import open_data
+from tpnet_dist.training.event_batches import replay
+from tpnet_dist.training.run import evaluate, open_data, train
+from tpnet_dist.training.run_folder import RunFolder
+from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer
 
@@ -207,3 +212,46 @@ def require_the_same_bits_with_any_cache(
         for rows in (0, 3, None)
     ]
     assert runs[0] == runs[1] == runs[2]
+
+
+def train_seeds_and_evaluate(world: PoolWorld, config: Config, run: Path) -> tuple[int, int]:
+    """How many process groups training took, and how many both."""
+    with redirect_stdout(StringIO()):
+        train(config, run, world)
+    of_training = len(world.in_use)
+    evaluate(RunFolder(run), config, world)
+    return of_training, len(world.in_use)
+
+
+def exchanged(run: Path, seed: int) -> list[dict[str, float]]:
+    lines = map(json.loads, (run / METRICS_NAME).read_text().splitlines())
+    return [line["exchange"] for line in lines if line["kind"] == "eval" and line["seed"] == seed]
+
+
+def test_seeds_share_a_process_group_and_none_counts_the_bytes_of_another(
+    rank_pools: RankPools, folder: Path, tmp_path: Path
+) -> None:
+    took = {}
+    for seeds in ((3,), (0, 3)):
+        config = small_config(folder, training={"epochs": 1, "seeds": seeds})
+        took[seeds] = rank_pools[2].run(train_seeds_and_evaluate, config, tmp_path / str(len(seeds)))
+    # look-ups have one, rows have one
+    assert took == {(3,): [(2, 4)] * 2, (0, 3): [(2, 4)] * 2}
+    alone = exchanged(tmp_path / "1", seed=3)
+    assert alone[0]["bytes_per_event"] > 0
+    assert exchanged(tmp_path / "2", seed=3) == alone
+
+
+def account_of_second(world: World, config: Config) -> tuple[int, int]:
+    """Bytes the first of two seeds sent to record all events, and what the second starts with."""
+    data = open_data(config, world)
+    first = RunModel.build(config, data.log, world, 0, data.row_exchange)
+    assert first.memory is not None
+    replay(first.memory, data.log, data.split.train, data.train_plan)
+    sent = first.account.bytes_sent
+    return sent, RunModel.build(config, data.log, world, 3, data.row_exchange).account.bytes_sent
+
+
+def test_the_account_of_a_seed_begins_at_nothing(rank_pools: RankPools, folder: Path) -> None:
+    for first, second in rank_pools[2].run(account_of_second, small_config(folder)):
+        assert first > 0 == second

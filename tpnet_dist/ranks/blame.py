@@ -31,14 +31,17 @@ def speaker(signs: Sequence[Sign], blamed: Sequence[Sign]) -> int:
     return min(innocent, default=-1)
 
 
-def accusation(blamed: Sequence[Sign], *, timed_out: bool) -> str:
-    """`rank 1 (host b) died during training, epoch 2, step 345`."""
+def accusation(blamed: Sequence[Sign], *, timed_out: bool, reason: str) -> str:
+    """`rank 1 (host b) died during training, epoch 2, step 345`.
+
+    `reason`: what the speaker noticed; told where it is all there is to know, since nobody failed or died.
+    """
     first = blamed[0]
     who = ", ".join(f"rank {sign.rank} (host {sign.host})" for sign in blamed)
     if first.ending:
         return f"{who} failed during {first.phase}: {first.ending}"
     if first.silence <= SILENT_AFTER:
-        return f"{who} got stuck during {first.phase}"
+        return f"{who} got stuck during {first.phase}; what others noticed: {reason}"
     if timed_out:
         return f"{who} has not answered for {first.silence:.0f} s, since {first.phase}"
     return f"{who} died during {first.phase}"

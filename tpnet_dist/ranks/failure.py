@@ -36,6 +36,8 @@ SECONDS_TO_NOTICE = 15.0
 """How long this rank may go on after another said that it lost somebody."""
 
 _BROKEN = re.compile(r"gloo|nccl|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
+_OWN = re.compile(r"cuda failure|unhandled cuda error|invalid usage|out of memory", re.IGNORECASE)
+"""What NCCL says where this very rank failed, and no other is to blame."""
 _TIMED_OUT = re.compile(r"timed? ?out", re.IGNORECASE)
 _SOURCE_PLACE = re.compile(r"^\[\S+:\d+\] ")
 
@@ -81,7 +83,7 @@ class _End:
     def after(self, error: Exception) -> None:
         """Of an error in the main thread."""
         ignore_signals()
-        if isinstance(error, DistError) or (isinstance(error, RuntimeError) and _BROKEN.search(str(error))):
+        if tells_of_others(error):
             self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
         traceback.print_exc()
         self.heartbeat.announce(f"{type(error).__name__}: {' '.join(str(error).split())}")
@@ -113,9 +115,9 @@ class _End:
             self.heartbeat.ending = LOST
             blamed, signs = self._find_out()
             if not blamed:
-                self._say_on_each_host(self.heartbeat.store_error or reason)
+                self._say_on_each_host(_in_one_line(self.heartbeat.store_error or reason))
             elif speaker(signs, blamed) == self.world.rank:
-                self._say(accusation(blamed, timed_out=timed_out))
+                self._say(accusation(blamed, timed_out=timed_out, reason=_in_one_line(reason)))
             leave(RANK_LOST)
 
     def _stop_or_lose(self) -> None:
@@ -172,12 +174,23 @@ class _End:
     def _say_on_each_host(self, reason: str) -> None:
         if self.world.rank_of_node == 0:
             who = f"rank {self.world.rank} lost the others during {self.world.phase.now}"
-            # libraries begin with the place in their source
-            self._say(f"{who}: {_SOURCE_PLACE.sub('', ' '.join(reason.split()))}")
+            self._say(f"{who}: {reason}")
 
     def _say(self, sentence: str) -> None:
         line = f"{self.program}: {sentence}; the run ends; {self.world.phase.remedy}"
         print(line, file=sys.stderr, flush=True)
+
+
+def tells_of_others(error: Exception) -> bool:
+    """Whether it is the end of a collective that other ranks broke, and no failure of this rank's own."""
+    text = str(error)
+    is_broken = isinstance(error, DistError) or (isinstance(error, RuntimeError) and _BROKEN.search(text))
+    return bool(is_broken and not _OWN.search(text))
+
+
+def _in_one_line(reason: str) -> str:
+    # libraries begin with the place in their source
+    return _SOURCE_PLACE.sub("", " ".join(reason.split()))
 
 
 def _is_overdue(sign: Sign, timeout: float) -> bool:

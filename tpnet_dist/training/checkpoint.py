@@ -6,7 +6,7 @@ these again, at several hundred thousand a second, and stands where it stood, bi
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class _Step:
     """A checkpoint that was read."""
 
     path: Path
-    facts: dict[str, Any]
+    progress: Progress
     tensors: dict[str, Tensor]
 
 
@@ -82,9 +82,9 @@ class CheckpointFolder:
 
     def _write_best(self, model: TPNet, progress: Progress) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        state = {"format": FORMAT, "model": model.state_dict(), "epoch": progress.epoch, **asdict(self.run)}
+        what = {"epoch": progress.epoch, "val_ap": float(progress.best_ap), **asdict(self.run)}
         with whole_file(self.folder / BEST_NAME) as file:
-            torch.save(state, file)
+            torch.save({"format": FORMAT, "model": model.state_dict(), **what}, file)
 
     def load_newest(self, model: TPNet, engine: Engine) -> Progress | None:
         """None if there is nothing to go on from."""
@@ -95,7 +95,7 @@ class CheckpointFolder:
         load_weights(model, weights, step.path)
         engine.weights_changed(weights)
         engine.load_optimizer_state(optimizer)
-        return progress_of(step.facts)
+        return step.progress
 
     def load_best(self, model: TPNet) -> int:
         """Returns the epoch they are from."""
@@ -110,9 +110,9 @@ class CheckpointFolder:
         for path in reversed(steps):
             try:
                 facts = read_facts(path)
-                self._require_best(progress_of(facts))
+                progress = self._with_best(progress_of(facts))
                 self._require_same_log(path, facts.get("log_id", "(none)"))
-                return _Step(path, facts, read_tensors(path))
+                return _Step(path, progress, read_tensors(path))
             except Unusable as error:
                 self.display.say(f"warning: {path}: this checkpoint is left out: {error}")
         if steps:
@@ -129,13 +129,21 @@ class CheckpointFolder:
                 "choose another --run-dir"
             )
 
-    def _require_best(self, progress: Progress) -> None:
-        """A run that goes on ends with the best weights, so they must be there."""
+    def _with_best(self, progress: Progress) -> Progress:
+        """A run that goes on ends with the best weights, so they must be there.
+
+        They may be of a later epoch than this checkpoint knows of: those it knew were replaced, then the run
+        was killed or a later checkpoint damaged. Epochs that are repeated have to surpass what is there.
+        """
+        if progress.best_epoch < 0:
+            return progress
         try:
-            if progress.best_epoch >= 0:
-                read_state(self.folder / BEST_NAME)
+            best = read_state(self.folder / BEST_NAME)
         except InputError as error:
             raise Unusable(f"{BEST_NAME} is missing or damaged") from error
+        if "val_ap" not in best:  # an earlier version wrote it
+            return progress
+        return replace(progress, best_epoch=best["epoch"], best_ap=best["val_ap"])
 
     def _read_best(self) -> dict[str, Any]:
         state = read_state(self.folder / BEST_NAME)

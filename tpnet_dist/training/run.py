@@ -56,7 +56,8 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
 
     def evaluate_seed(seed: int) -> dict[str, Any]:
         world.phase.now = f"the evaluation of seed {seed}"
-        scorer = Scorer(config, data, RunModel.build(config, data.log, world, seed), display)
+        parts = RunModel.build(config, data.log, world, seed, data.row_exchange)
+        scorer = Scorer(config, data, parts, display)
         figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data, display), display)
         return {**figures, **scorer.facts()}
 

@@ -36,22 +36,25 @@ class RunData:
     """Training sees training events only."""
     all_neighbors: ShardedNeighbors
     """Evaluation sees all earlier events."""
+    row_exchange: Exchange
+    """Rows of the memory travel by it, one seed's after the other's: one for each would stay for good, with
+    its threads and, under NCCL, its buffers."""
 
     @classmethod
     def open(cls, config: Config, world: World) -> "RunData":
         # look-ups are planned on the host
-        exchange = world.new_host_exchange()
-        return world.on_every_rank(lambda: cls._on_this_rank(config, world, exchange))
+        lookups, rows = world.new_host_exchange(), world.new_exchange()
+        return world.on_every_rank(lambda: cls._on_this_rank(config, world, lookups, rows))
 
     @classmethod
-    def _on_this_rank(cls, config: Config, world: World, exchange: Exchange) -> "RunData":
+    def _on_this_rank(cls, config: Config, world: World, lookups: Exchange, rows: Exchange) -> "RunData":
         log = EventLog(config.data.folder)
         split = split_of(log, config.data)
         blocks = Blocks(log.num_nodes, world.num_ranks)
 
         def neighbors_in(view: EventView) -> ShardedNeighbors:
             index = build_neighbor_index(lambda: chunks_of(view), *blocks.range_of(world.rank))
-            return ShardedNeighbors(index, log.num_nodes, exchange)
+            return ShardedNeighbors(index, log.num_nodes, lookups)
 
         return cls(
             config=config,
@@ -61,6 +64,7 @@ class RunData:
             train_plan=plan_of(split.train, config, config.training.batch_size),
             train_neighbors=neighbors_in(split.train),
             all_neighbors=neighbors_in(EventView(log, 0, len(log))),
+            row_exchange=rows,
         )
 
     def part(self, name: PartName) -> EventView:

@@ -40,11 +40,16 @@ class RunModel:
     step: TrainStep
 
     @classmethod
-    def build(cls, config: Config, log: EventLog, world: World, seed: int) -> "RunModel":
+    def build(
+        cls, config: Config, log: EventLog, world: World, seed: int, exchange: Exchange | None = None
+    ) -> "RunModel":
+        """`exchange`: one that nobody uses any more, whose account begins anew; None: a new one."""
+        exchange = exchange or world.new_exchange()
+        exchange.account = ExchangeAccount()
         torch.manual_seed(seed)
         model = build_model(config, log).to(world.device)
         sizes = MemorySizes.of(config, log, world, free=free_for(world), others=weight_bytes_of(model))
-        memory = build_memory(config, log, world.new_exchange(), world.device, seed, sizes.cache_rows)
+        memory = build_memory(config, log, exchange, world.device, seed, sizes.cache_rows)
         queries = QueryMaker(world.device, log.node_features, row_dtype(config))
         engine = build_engine(config, model, world)
         step = TrainStep(model, engine, queries, seed)

@@ -49,7 +49,7 @@ class SeedTrainer:
         # parts
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
         self.profile = profile or ProfileWish()
-        self.parts = RunModel.build(config, data.log, data.world, seed)
+        self.parts = RunModel.build(config, data.log, data.world, seed, data.row_exchange)
         self.scorer = Scorer(config, data, self.parts, display)
         self.evaluator = Evaluator(self.scorer, passes)
         self.universe = data.universe(data.split.train)
@@ -57,7 +57,7 @@ class SeedTrainer:
         self.progress = self._progress_so_far()
         self._saved_step = self.progress.step
         if log is not None:
-            log.start_seed(seed, self.progress.step)
+            log.start_seed(seed, after_step=self.progress.step, after_epoch=self.progress.epoch)
 
     def _progress_so_far(self) -> Progress:
         """That of the newest checkpoint, whose state is taken on; without one, the very beginning."""

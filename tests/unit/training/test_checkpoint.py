@@ -1,6 +1,7 @@
 """Checkpoints: what is saved is what is loaded, the newest stay, and others' are refused in one sentence."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def engine_of(model: TPNet) -> DdpEngine:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> tuple[Path, TPNet, Progress]:
-    model, progress = small_model(), Progress(epoch=1, steps_of_epoch=3, step=8, best_epoch=0, best_ap=0.5)
+    model, progress = small_model(), Progress(epoch=1, steps_of_epoch=3, step=8, best_epoch=1, best_ap=0.5)
     with world_of_one() as world:
         engine = engine_of(model)
         engine.learn(sum((weight.sum() for weight in model.parameters()), torch.zeros(())))
@@ -94,10 +95,35 @@ def test_the_best_weights_describe_themselves(saved: tuple[Path, TPNet, Progress
         "format": 1,
         "model": None,
         "epoch": 1,
+        "val_ap": 0.5,
         "seed": 3,
         "log_id": "one",
         "config": {"memory.width": None, "training.seeds": (0, 3)},
     }
+
+
+def test_best_weights_that_no_checkpoint_tells_of_are_the_ones_to_surpass(
+    saved: tuple[Path, TPNet, Progress],
+) -> None:
+    """Killed after they were replaced, before the checkpoint of their epoch."""
+    path, model, progress = saved
+    with world_of_one() as world:
+        folder = folder_at(path, world)
+        folder.save_best(model, replace(progress, epoch=6, best_epoch=6, best_ap=0.75))
+        resumed = folder.load_newest(small_model(), engine_of(small_model()))
+    assert resumed == replace(progress, best_epoch=6, best_ap=0.75)
+
+
+def test_best_weights_of_an_earlier_version_leave_the_checkpoint_its_word(
+    saved: tuple[Path, TPNet, Progress],
+) -> None:
+    path, _, progress = saved
+    state = read_state(path / "best.pt")
+    del state["val_ap"]
+    torch.save(state, path / "best.pt")
+    with world_of_one() as world:
+        resumed = folder_at(path, world).load_newest(small_model(), engine_of(small_model()))
+    assert resumed == progress
 
 
 def cut(step: Path) -> None:

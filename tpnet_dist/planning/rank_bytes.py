@@ -115,12 +115,13 @@ def cache_rows_of(
         return 0
     nodes = memory_nodes(config, log)
     own = Blocks(nodes, num_ranks).rows_per_rank
-    free = device.memory_bytes - device.base_bytes
+    free, clocks = device.memory_bytes - device.base_bytes, 0
     if device.is_host:
         sharers = min(num_ranks, device.ranks_per_host)
         free = device.host_memory_bytes // sharers - device.base_bytes
         # which are there before a run looks for room
         free -= _neighbor_bytes(config, log, num_ranks, train_share)
+        clocks = clock_bytes_of(config.memory) * nodes
     wire, weights = WireSizes.of(config, log), weight_count(config, log) * FLOAT_BYTES * STATES_PER_WEIGHT
     rows = own * row_bytes_of(config, log)
     return rows_to_keep(
@@ -128,7 +129,7 @@ def cache_rows_of(
         wire.row_with_products,
         remote=nodes - own,
         free=max(0, free),
-        left=free - rows - clock_bytes_of(config.memory) * nodes - weights,
+        left=free - rows - clocks - weights,
     )
 
 

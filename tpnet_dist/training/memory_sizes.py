@@ -46,7 +46,8 @@ class MemorySizes:
 
     @classmethod
     def of(cls, config: Config, log: EventLog, world: World, *, free: int, others: int) -> "MemorySizes":
-        """`free`: what this rank can still take; `others`: what it will take for other things than this."""
+        """`free`: what this rank can still take where it computes, once its neighbours are there; `others`:
+        what it will take there for other things than this."""
         settings = config.memory
         if not settings.enabled:
             return cls(0, 0, 0, 0, 0)
@@ -56,7 +57,7 @@ class MemorySizes:
         kept_bytes = bytes_per_row(layers, width, row_dtype(config), wire_dtype(config))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
-        left = free - rows - clocks - others
+        left = free - rows - clocks * computes_on_host(world) - others
         cache_rows = rows_to_keep(settings.cache_rows, kept_bytes, remote=remote, free=free, left=left)
         exchange = min(slots_of(config, world.num_ranks), remote) * kept_bytes
         return cls(rows, clocks, cache_rows, cache_rows * kept_bytes, exchange)
@@ -91,9 +92,14 @@ def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
     return rows + tokens * model.channels * model.mixer_layers * _KEPT_PER_CHANNEL * number
 
 
+def computes_on_host(world: World) -> bool:
+    """Then rows and weights lie beside neighbours and clocks, which are on the host in any case."""
+    return world.device.type != "cuda"
+
+
 def sharers_of(world: World) -> int:
     """How many ranks live on a rank's memory: those of a host share it; a GPU is a rank's own."""
-    return 1 if world.device.type == "cuda" else world.ranks_per_node
+    return world.ranks_per_node if computes_on_host(world) else 1
 
 
 def free_for(world: World) -> int:

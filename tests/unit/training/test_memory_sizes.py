@@ -87,6 +87,13 @@ def test_the_cache_shrinks_to_half_of_what_is_left(log: EventLog, asked: int | N
         assert (shrunk.cache_rows, shrunk.cache) == (rows, 320 * rows)
 
 
+def test_clocks_take_nothing_from_a_gpu(log: EventLog) -> None:
+    config, on_gpu = config_of(log), replace(world_of(4), device=torch.device("cuda"))
+    free = sizes_of(log, 4).rows + 2 * 320 * 3
+    assert MemorySizes.of(config, log, on_gpu, free=free, others=0).cache_rows == 3
+    assert MemorySizes.of(config, log, world_of(4), free=free, others=0).cache_rows < 3
+
+
 def test_fewer_rows_than_none_are_refused(log: EventLog) -> None:
     with pytest.raises(InputError, match=r"memory\.cache_rows is -1, but must be at least 0"):
         replace(config_of(log).memory, cache_rows=-1)

@@ -78,7 +78,7 @@ class Forecast:
                 log,
                 world,
                 free=free_for(world) - neighbor_bytes * computes_on_host(world),
-                others=weight_bytes,
+                weights=weight_bytes,
             ),
             neighbor_bytes=neighbor_bytes,
             weight_bytes=weight_bytes,

@@ -43,7 +43,7 @@ class RunModel:
     def build(cls, config: Config, log: EventLog, world: World, seed: int) -> "RunModel":
         torch.manual_seed(seed)
         model = build_model(config, log).to(world.device)
-        sizes = MemorySizes.of(config, log, world, free=free_for(world), others=weight_bytes_of(model))
+        sizes = MemorySizes.of(config, log, world, free=free_for(world), weights=weight_bytes_of(model))
         memory = build_memory(config, log, world.new_exchange(), world.device, seed, sizes.cache_rows)
         queries = QueryMaker(world.device, log.node_features, row_dtype(config))
         engine = build_engine(config, model, world)

@@ -15,6 +15,7 @@ from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.memory_sizes import (
+    STATES_PER_WEIGHT,
     MemorySizes,
     computes_on_host,
     free_for,
@@ -51,12 +52,24 @@ class Forecast:
     def of(cls, config: Config, world: World) -> "Forecast":
         """Reads the log's times once or twice, nothing else; refuses what a run would refuse."""
         forecast = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+        world.on_every_rank(lambda: forecast.require_room(world))
         if config.training.engine == "deepspeed":
             world.on_first_rank(lambda: deepspeed_settings(config.training, world.num_ranks))
         if config.model.weights:
             path = Path(config.model.weights)
             world.on_first_rank(lambda: start_from(build_model(config, forecast.log), read_state(path), path))
         return forecast
+
+    @classmethod
+    def require_room_to_evaluate(cls, config: Config, world: World) -> None:
+        """A run of many ranks may be too large for those that evaluate it. They have neither gradients nor
+        an optimizer; what they work with is not counted."""
+        forecast = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+        rows = Part(forecast.rows_in_words, forecast.memory.rows)
+        weights = Part("the model", forecast.weight_bytes // STATES_PER_WEIGHT)
+        parts = [rows, weights, *forecast.parts_beside(world)]
+        command = "torchrun --nproc_per_node=N -m tpnet_dist.evaluate"
+        world.on_every_rank(lambda: require_room(forecast.width, parts, world, command=command))
 
     @classmethod
     def _on_this_rank(cls, config: Config, world: World) -> "Forecast":
@@ -66,7 +79,7 @@ class Forecast:
         neighbor_bytes = BYTES_PER_ENTRY * entries // world.num_ranks
         with torch.device("meta"):  # counted, not made: they may be too many
             weight_bytes = weight_bytes_of(build_model(config, log))
-        forecast = cls(
+        return cls(
             config=config,
             log=log,
             split=split,
@@ -84,27 +97,27 @@ class Forecast:
             weight_bytes=weight_bytes,
             step_bytes=step_bytes_of(config, log, world.num_ranks),
         )
-        forecast.require_room(world)
-        return forecast
 
     def require_room(self, world: World) -> None:
-        settings = self.config
+        """To train."""
+        events = f"{self.config.training.batch_size:,} events"
+        causes = "training.batch_size, model.neighbors or memory.width"
         parts = [
-            Part(
-                f"rows of {memory_nodes(settings, self.log):,} nodes take",
-                self.memory.rows,
-                "memory.width or memory.hops",
-            ),
+            Part(self.rows_in_words, self.memory.rows, "memory.width or memory.hops"),
             Part("the model", self.weight_bytes, "model.channels"),
-            Part(
-                f"a step of {settings.training.batch_size:,} events at least",
-                self.step_bytes,
-                "training.batch_size, model.neighbors or memory.width",
-            ),
+            Part(f"a step of {events} at least", self.step_bytes, causes),
+            *self.parts_beside(world),
         ]
-        if computes_on_host(world):
-            parts += [Part("neighbours", self.neighbor_bytes), Part("clocks", self.memory.clocks)]
-        require_room(f"memory.width {self.width}", parts, world)
+        require_room(self.width, parts, world)
+
+    @property
+    def rows_in_words(self) -> str:
+        return f"rows of {memory_nodes(self.config, self.log):,} nodes take"
+
+    def parts_beside(self, world: World) -> list[Part]:
+        """What lies on the host, where that is where a rank computes."""
+        on_host = [Part("neighbours", self.neighbor_bytes), Part("clocks", self.memory.clocks)]
+        return on_host if computes_on_host(world) else []
 
     def show(self, console: Console) -> None:
         counts = f"{len(self.log):,} events, {self.log.num_nodes:,} nodes"

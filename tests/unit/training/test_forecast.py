@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training import memory_sizes, room
 from tpnet_dist.training.forecast import Forecast
+from tpnet_dist.training.run import evaluate
+from tpnet_dist.training.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +74,17 @@ def test_where_neighbours_are_the_most_no_setting_helps(
     crowded = replace(Forecast.of(config, on_host), neighbor_bytes=10**10)
     with pytest.raises(InputError, match=r"are free; use more ranks, on more hosts$"):
         crowded.require_room(on_host)
+
+
+def test_what_cannot_be_evaluated_here_is_refused_before_anything_is_opened(
+    config: Config, on_gpu: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_free(monkeypatch, 10**9)
+    forecast = Forecast.of(config, on_gpu)
+    needed = forecast.memory.rows + forecast.weight_bytes // 4
+    make_free(monkeypatch, needed)
+    Forecast.require_room_to_evaluate(config, on_gpu)
+    make_free(monkeypatch, needed - 1)
+    remedy = r"are free; use more ranks: torchrun --nproc_per_node=N -m tpnet_dist\.evaluate$"
+    with pytest.raises(InputError, match=remedy):
+        evaluate(RunFolder(tmp_path), config, on_gpu)

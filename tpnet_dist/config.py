@@ -81,8 +81,9 @@ class MemoryConfig:
     exchange_dtype: Literal["float32", "bfloat16"] = "float32"
     """In what rows travel between ranks."""
     cache_rows: int | None = None
-    """At most so many rows of other ranks a rank keeps until they change, within half of what rows and
-    weights leave of its memory; by default an eighth of that memory, 0 keeps none; changes no result."""
+    """At most so many rows of other ranks a rank keeps until they change, within half of what rows,
+    weights and a step leave of its memory; by default an eighth of that memory, 0 keeps none; changes no
+    result."""
 
     def __post_init__(self) -> None:
         _require(1 <= self.hops <= MAX_HOPS, "memory.hops", self.hops, f"within 1…{MAX_HOPS}")

@@ -22,6 +22,7 @@ from tpnet_dist.training.memory_sizes import (
     row_bytes_of,
     rows_to_keep,
     slots_of,
+    step_bytes_of,
 )
 
 Place = Literal["device", "host"]
@@ -115,20 +116,21 @@ def cache_rows_of(
         return 0
     nodes = memory_nodes(config, log)
     own = Blocks(nodes, num_ranks).rows_per_rank
-    free = device.memory_bytes - device.base_bytes
+    free, clocks = device.memory_bytes - device.base_bytes, 0
     if device.is_host:
         sharers = min(num_ranks, device.ranks_per_host)
         free = device.host_memory_bytes // sharers - device.base_bytes
         # which are there before a run looks for room
         free -= _neighbor_bytes(config, log, num_ranks, train_share)
+        clocks = clock_bytes_of(config.memory) * nodes
     wire, weights = WireSizes.of(config, log), weight_count(config, log) * FLOAT_BYTES * STATES_PER_WEIGHT
-    rows = own * row_bytes_of(config, log)
+    rows, step = own * row_bytes_of(config, log), step_bytes_of(config, log, num_ranks)
     return rows_to_keep(
         config.memory.cache_rows,
         wire.row_with_products,
         remote=nodes - own,
         free=max(0, free),
-        left=free - rows - clock_bytes_of(config.memory) * nodes - weights,
+        left=free - rows - clocks - weights - step,
     )
 
 

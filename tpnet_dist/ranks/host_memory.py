@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from tpnet_dist.ranks.memory_limit import bytes_within_limit
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGEST_KEPT_BYTES = 1 << 30
 
@@ -49,6 +51,11 @@ def free_bytes(device: torch.device) -> int:
         torch.cuda.empty_cache()
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
+    # in a container or a job the host may have more than this process may take
+    return min(_available_bytes(), bytes_within_limit())
+
+
+def _available_bytes() -> int:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

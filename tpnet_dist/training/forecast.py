@@ -8,33 +8,26 @@ from rich.console import Console
 from rich.table import Table
 
 from tpnet_dist.config import Config
-from tpnet_dist.errors import InputError
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.split import Split
 from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
-from tpnet_dist.ranks.host_memory import free_bytes
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.memory_sizes import (
+    STATES_PER_WEIGHT,
     MemorySizes,
+    computes_on_host,
     free_for,
     memory_nodes,
     memory_width,
-    sharers_of,
     step_bytes_of,
     weight_bytes_of,
 )
+from tpnet_dist.training.room import Part, require_room
 from tpnet_dist.training.run_data import plan_of, split_of
 from tpnet_dist.training.run_model import build_model
 from tpnet_dist.training.weights_file import read_state, start_from
-
-_CAUSES = (
-    "memory.width or memory.hops",
-    "model.channels",
-    "training.batch_size, model.neighbors or memory.width",
-)
-"""Of the size of rows, of the model and of a step."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +43,7 @@ class Forecast:
     memory: MemorySizes
     """Per rank; like all that follow."""
     neighbor_bytes: int
+    """On the host, like clocks."""
     weight_bytes: int
     step_bytes: int
     """At the least."""
@@ -58,12 +52,24 @@ class Forecast:
     def of(cls, config: Config, world: World) -> "Forecast":
         """Reads the log's times once or twice, nothing else; refuses what a run would refuse."""
         forecast = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+        world.on_every_rank(lambda: forecast.require_room(world))
         if config.training.engine == "deepspeed":
             world.on_first_rank(lambda: deepspeed_settings(config.training, world.num_ranks))
         if config.model.weights:
             path = Path(config.model.weights)
             world.on_first_rank(lambda: start_from(build_model(config, forecast.log), read_state(path), path))
         return forecast
+
+    @classmethod
+    def require_room_to_evaluate(cls, config: Config, world: World) -> None:
+        """A run of many ranks may be too large for those that evaluate it. They have neither gradients nor
+        an optimizer; what they work with is not counted."""
+        forecast = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+        rows = Part(forecast.rows_in_words, forecast.memory.rows)
+        weights = Part("the model", forecast.weight_bytes // STATES_PER_WEIGHT)
+        parts = [rows, weights, *forecast.parts_beside(world)]
+        command = "torchrun --nproc_per_node=N -m tpnet_dist.evaluate"
+        world.on_every_rank(lambda: require_room(forecast.width, parts, world, command=command))
 
     @classmethod
     def _on_this_rank(cls, config: Config, world: World) -> "Forecast":
@@ -73,7 +79,7 @@ class Forecast:
         neighbor_bytes = BYTES_PER_ENTRY * entries // world.num_ranks
         with torch.device("meta"):  # counted, not made: they may be too many
             weight_bytes = weight_bytes_of(build_model(config, log))
-        forecast = cls(
+        return cls(
             config=config,
             log=log,
             split=split,
@@ -81,27 +87,37 @@ class Forecast:
             ranks=world.num_ranks,
             width=memory_width(config.memory, log),
             memory=MemorySizes.of(
-                config, log, world, free=free_for(world), others=weight_bytes + neighbor_bytes
+                config,
+                log,
+                world,
+                free=free_for(world) - neighbor_bytes * computes_on_host(world),
+                weights=weight_bytes,
             ),
             neighbor_bytes=neighbor_bytes,
             weight_bytes=weight_bytes,
             step_bytes=step_bytes_of(config, log, world.num_ranks),
         )
-        forecast.require_room(free_bytes(world.device), world)
-        return forecast
 
-    def require_room(self, free: int, world: World) -> None:
-        """The cache is not counted: it takes what is left, or nothing."""
-        has_gpu, sharers = world.device.type == "cuda", sharers_of(world)
-        parts = [bytes_ * sharers for bytes_ in (self.memory.rows, self.weight_bytes, self.step_bytes)]
-        if sum(parts) > free:
-            rows, weights, step = (f"{part / 1e9:,.1f} GB" for part in parts)
-            raise InputError(
-                f"memory.width {self.width}: rows of {memory_nodes(self.config, self.log):,} nodes take "
-                f"{rows}, the model {weights} and a step of {self.config.training.batch_size:,} events at "
-                f"least {step} on this {'GPU' if has_gpu else 'host'}, but {free / 1e9:,.1f} GB are free; "
-                f"lower {_CAUSES[parts.index(max(parts))]}, or use more ranks"
-            )
+    def require_room(self, world: World) -> None:
+        """To train."""
+        events = f"{self.config.training.batch_size:,} events"
+        causes = "training.batch_size, model.neighbors or memory.width"
+        parts = [
+            Part(self.rows_in_words, self.memory.rows, "memory.width or memory.hops"),
+            Part("the model", self.weight_bytes, "model.channels"),
+            Part(f"a step of {events} at least", self.step_bytes, causes),
+            *self.parts_beside(world),
+        ]
+        require_room(self.width, parts, world)
+
+    @property
+    def rows_in_words(self) -> str:
+        return f"rows of {memory_nodes(self.config, self.log):,} nodes take"
+
+    def parts_beside(self, world: World) -> list[Part]:
+        """What lies on the host, where that is where a rank computes."""
+        on_host = [Part("neighbours", self.neighbor_bytes), Part("clocks", self.memory.clocks)]
+        return on_host if computes_on_host(world) else []
 
     def show(self, console: Console) -> None:
         counts = f"{len(self.log):,} events, {self.log.num_nodes:,} nodes"

@@ -45,8 +45,9 @@ class MemorySizes:
     """Of rows that reach it for one batch, at the most: if none is held and no two slots share one."""
 
     @classmethod
-    def of(cls, config: Config, log: EventLog, world: World, *, free: int, others: int) -> "MemorySizes":
-        """`free`: what this rank can still take; `others`: what it will take for other things than this."""
+    def of(cls, config: Config, log: EventLog, world: World, *, free: int, weights: int) -> "MemorySizes":
+        """`free`: what this rank can still take where it computes, once its neighbours are there; `weights`:
+        what the model will take of it."""
         settings = config.memory
         if not settings.enabled:
             return cls(0, 0, 0, 0, 0)
@@ -56,7 +57,8 @@ class MemorySizes:
         kept_bytes = bytes_per_row(layers, width, row_dtype(config), wire_dtype(config))
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
-        left = free - rows - clocks - others
+        step = step_bytes_of(config, log, world.num_ranks)
+        left = free - rows - clocks * computes_on_host(world) - weights - step
         cache_rows = rows_to_keep(settings.cache_rows, kept_bytes, remote=remote, free=free, left=left)
         exchange = min(slots_of(config, world.num_ranks), remote) * kept_bytes
         return cls(rows, clocks, cache_rows, cache_rows * kept_bytes, exchange)
@@ -65,7 +67,7 @@ class MemorySizes:
 def rows_to_keep(asked: int | None, row_bytes: int, *, remote: int, free: int, left: int) -> int:
     """Of the `remote` rows, as many as may be; `left`: of what is free, beside all that a rank must have."""
     most = free // _SHARE_FOR_CACHE // row_bytes if asked is None else asked
-    # the other half is for activations
+    # the other half is for what a step takes beyond its least
     room = left // 2 // row_bytes
     return max(0, min(most, room, remote))
 
@@ -91,9 +93,14 @@ def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
     return rows + tokens * model.channels * model.mixer_layers * _KEPT_PER_CHANNEL * number
 
 
+def computes_on_host(world: World) -> bool:
+    """Then rows and weights lie beside neighbours and clocks, which are on the host in any case."""
+    return world.device.type != "cuda"
+
+
 def sharers_of(world: World) -> int:
     """How many ranks live on a rank's memory: those of a host share it; a GPU is a rank's own."""
-    return 1 if world.device.type == "cuda" else world.ranks_per_node
+    return world.ranks_per_node if computes_on_host(world) else 1
 
 
 def free_for(world: World) -> int:

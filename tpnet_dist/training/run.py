@@ -51,6 +51,7 @@ def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish)
 
 def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     """The figures of every seed's best weights, by the settings given; the run stays as it is."""
+    Forecast.require_room_to_evaluate(config, world)
     data, display = open_data(config, world), display_for(world.rank)
     passes = Passes(config, data)
 

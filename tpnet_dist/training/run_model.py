@@ -48,7 +48,7 @@ class RunModel:
         exchange.account = ExchangeAccount()
         torch.manual_seed(seed)
         model = build_model(config, log).to(world.device)
-        sizes = MemorySizes.of(config, log, world, free=free_for(world), others=weight_bytes_of(model))
+        sizes = MemorySizes.of(config, log, world, free=free_for(world), weights=weight_bytes_of(model))
         memory = build_memory(config, log, exchange, world.device, seed, sizes.cache_rows)
         queries = QueryMaker(world.device, log.node_features, row_dtype(config))
         engine = build_engine(config, model, world)

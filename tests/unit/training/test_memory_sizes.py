@@ -13,9 +13,13 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.clocks import Clocks
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
+from tpnet_dist.planning.devices import device_named
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.rank_bytes import cache_rows_of, rank_bytes
 from tpnet_dist.ranks.exchange import LocalExchange
 from tpnet_dist.ranks.world import DEFAULT_TIMEOUT, World
-from tpnet_dist.training.memory_sizes import MemorySizes, memory_nodes
+from tpnet_dist.training.memory_sizes import MemorySizes, memory_nodes, step_bytes_of, weight_bytes_of
+from tpnet_dist.training.run_model import build_model
 
 HOST = torch.device("cpu")
 
@@ -42,7 +46,7 @@ def config_of(log: EventLog, **memory: object) -> Config:
 
 
 def sizes_of(log: EventLog, num_ranks: int, *, free: int = 10**9, **memory: object) -> MemorySizes:
-    return MemorySizes.of(config_of(log, **memory), log, world_of(num_ranks), free=free, others=50_000)
+    return MemorySizes.of(config_of(log, **memory), log, world_of(num_ranks), free=free, weights=50_000)
 
 
 def test_by_default_a_small_log_is_kept_whole(log: EventLog) -> None:
@@ -76,15 +80,40 @@ def test_none_are_kept_where_none_are_wanted(log: EventLog) -> None:
 
 def test_by_default_the_cache_takes_an_eighth(log: EventLog) -> None:
     """A kept row takes 320 bytes: four layers of 16 floats, and 4 × 4 products."""
-    assert sizes_of(log, 4, free=8 * 320 * 70).cache_rows == 70
+    few = small_config(Path(log.folder), training={"batch_size": 4})
+    assert MemorySizes.of(few, log, world_of(4), free=8 * 320 * 70, weights=0).cache_rows == 70
 
 
 @pytest.mark.parametrize("asked", [None, 10**6])
 def test_the_cache_shrinks_to_half_of_what_is_left(log: EventLog, asked: int | None) -> None:
-    needed = sizes_of(log, 4).rows + sizes_of(log, 4).clocks + 50_000
+    needed = sizes_of(log, 4).rows + sizes_of(log, 4).clocks + 50_000 + step_bytes_of(config_of(log), log, 4)
     for left, rows in ((2 * 320 * 3 + 1, 3), (639, 0), (-5000, 0)):
         shrunk = sizes_of(log, 4, free=needed + left, cache_rows=asked)
         assert (shrunk.cache_rows, shrunk.cache) == (rows, 320 * rows)
+
+
+def test_clocks_take_nothing_from_a_gpu(log: EventLog) -> None:
+    config, on_gpu = config_of(log), replace(world_of(4), device=torch.device("cuda"))
+    free = sizes_of(log, 4).rows + step_bytes_of(config, log, 4) + 2 * 320 * 3
+    assert MemorySizes.of(config, log, on_gpu, free=free, weights=0).cache_rows == 3
+    assert MemorySizes.of(config, log, world_of(4), free=free, weights=0).cache_rows < 3
+
+
+@pytest.mark.parametrize("device", ["rtx3090", "cpu"])
+def test_the_planner_foretells_what_a_run_keeps(log: EventLog, device: str) -> None:
+    config, shape, planned = config_of(log), LogShape.of(log), device_named(device)
+    world = replace(world_of(4), device=HOST if planned.is_host else torch.device("cuda"))
+    weights = weight_bytes_of(build_model(config, log))
+    neighbors = rank_bytes(config, shape, 4, planned).neighbors
+    step = step_bytes_of(config, log, 4)
+    for free, keeps in ((weights + step, False), (weights + step + 40_000, True), (10**9, True)):
+        memory = planned.base_bytes + free
+        room = replace(
+            planned, memory_bytes=memory, host_memory_bytes=4 * (memory + neighbors), ranks_per_host=4
+        )
+        kept = MemorySizes.of(config, log, world, free=free, weights=weights).cache_rows
+        assert cache_rows_of(config, shape, 4, room) == kept
+        assert (kept > 0) == keeps, "rows, weights and a step come first"
 
 
 def test_fewer_rows_than_none_are_refused(log: EventLog) -> None:
@@ -98,7 +127,7 @@ def test_a_batch_brings_at_most_its_slots_or_all_there_are(log: EventLog) -> Non
     assert sizes_of(log, 1).exchange == 0
     assert sizes_of(log, 2).exchange == (nodes - -(-nodes // 2)) * 320
     few = small_config(Path(log.folder), training={"batch_size": 4})
-    assert MemorySizes.of(few, log, world_of(2), free=10**9, others=0).exchange == 2 * 3 * 5 * 320
+    assert MemorySizes.of(few, log, world_of(2), free=10**9, weights=0).exchange == 2 * 3 * 5 * 320
 
 
 @pytest.mark.parametrize(("walk", "per_node"), [("decay", 8), ("count", 8), ("transition", 16)])

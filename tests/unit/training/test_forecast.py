@@ -1,0 +1,90 @@
+"""What a run takes is held against the memory it lies in: a GPU's, or the host's."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.rank_pool import world_of_one
+from tests.training_runs import small_config, small_log
+from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.world import World
+from tpnet_dist.training import memory_sizes, room
+from tpnet_dist.training.forecast import Forecast
+from tpnet_dist.training.run import evaluate
+from tpnet_dist.training.run_folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    return small_config(small_log(tmp_path_factory.mktemp("forecast") / "log"))
+
+
+@pytest.fixture
+def on_host() -> Iterator[World]:
+    with world_of_one() as world:
+        yield world
+
+
+@pytest.fixture
+def on_gpu(on_host: World) -> World:
+    return replace(on_host, device=torch.device("cuda"))
+
+
+def make_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    for module in (room, memory_sizes):
+        monkeypatch.setattr(module, "free_bytes", lambda device: free)
+
+
+def needed_where_it_computes(forecast: Forecast) -> int:
+    return forecast.memory.rows + forecast.weight_bytes + forecast.step_bytes
+
+
+def test_neighbours_and_clocks_need_room_on_a_host(
+    config: Config, on_host: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forecast = Forecast.of(config, on_host)
+    needed = needed_where_it_computes(forecast) + forecast.neighbor_bytes + forecast.memory.clocks
+    make_free(monkeypatch, needed)
+    Forecast.of(config, on_host)
+    make_free(monkeypatch, needed - 1)
+    with pytest.raises(InputError, match=r"neighbours 0\.0 GB and clocks 0\.0 GB on this host, but 0\.0 GB"):
+        Forecast.of(config, on_host)
+
+
+def test_neighbours_and_clocks_need_no_room_on_a_gpu(
+    config: Config, on_gpu: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_free(monkeypatch, 10**9)
+    needed = needed_where_it_computes(Forecast.of(config, on_gpu))
+    make_free(monkeypatch, needed)
+    Forecast.of(config, on_gpu)
+    make_free(monkeypatch, needed - 1)
+    with pytest.raises(InputError, match=r"events at least 0\.0 GB on this GPU.*, or use more ranks$"):
+        Forecast.of(config, on_gpu)
+
+
+def test_where_neighbours_are_the_most_no_setting_helps(
+    config: Config, on_host: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_free(monkeypatch, 10**9)
+    crowded = replace(Forecast.of(config, on_host), neighbor_bytes=10**10)
+    with pytest.raises(InputError, match=r"are free; use more ranks, on more hosts$"):
+        crowded.require_room(on_host)
+
+
+def test_what_cannot_be_evaluated_here_is_refused_before_anything_is_opened(
+    config: Config, on_gpu: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_free(monkeypatch, 10**9)
+    forecast = Forecast.of(config, on_gpu)
+    needed = forecast.memory.rows + forecast.weight_bytes // 4
+    make_free(monkeypatch, needed)
+    Forecast.require_room_to_evaluate(config, on_gpu)
+    make_free(monkeypatch, needed - 1)
+    remedy = r"are free; use more ranks: torchrun --nproc_per_node=N -m tpnet_dist\.evaluate$"
+    with pytest.raises(InputError, match=remedy):
+        evaluate(RunFolder(tmp_path), config, on_gpu)

@@ -151,7 +151,7 @@ def test_two_nodes_train_as_one_does(folder: Path, tmp_path: Path) -> None:
     assert losses == pytest.approx(wanted, rel=1e-5)
 
 
-def words_of_srun(folder: Path, *words: str, **environment: str) -> list[str]:
+def words_of_srun(script: str, folder: Path, *words: str, **environment: str) -> list[str]:
     """What a job of two nodes gives to srun; stand-ins for SLURM's programs go to `folder`."""
     for name, line in (("srun", 'printf "%s\\n" "$@"'), ("scontrol", 'printf "gpu07\\ngpu08\\n"')):
         (folder / name).write_text(f"#!/bin/sh\n{line}\n")
@@ -159,7 +159,7 @@ def words_of_srun(folder: Path, *words: str, **environment: str) -> list[str]:
     job = {"SLURM_JOB_ID": "41234", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "gpu[07-08]"}
     job["SLURM_CPUS_PER_TASK"] = "12"
     done = subprocess.run(
-        ["bash", str(LAUNCH / "slurm.sbatch"), *words],
+        ["bash", str(LAUNCH / script), *words],
         capture_output=True,
         text=True,
         check=True,
@@ -170,7 +170,7 @@ def words_of_srun(folder: Path, *words: str, **environment: str) -> list[str]:
 
 def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Path) -> None:
     words = ["data/my log", "--run-dir", "runs/a"]
-    started = words_of_srun(tmp_path, *words)
+    started = words_of_srun("slurm.sbatch", tmp_path, *words)
     assert started[:4] == ["--cpus-per-task=12", "python3", "-m", "torch.distributed.run"]
     assert started[-5:] == ["-m", "tpnet_dist.train", *words]
     assert {"--nnodes=2", "--nproc_per_node=gpu", "--rdzv_endpoint=gpu07:21234", "--rdzv_id=41234"} <= set(
@@ -181,8 +181,8 @@ def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Pat
 def test_ranks_may_save_for_nearly_as_long_as_slurm_warns_before_the_end(tmp_path: Path) -> None:
     script = (LAUNCH / "slurm.sbatch").read_text()
     [warned] = re.findall(r"^#SBATCH --signal=TERM@(\d+)$", script, re.MULTILINE)
-    assert f"--shutdown_timeout={int(warned) - 10}" in words_of_srun(tmp_path, "data")
-    longer = words_of_srun(tmp_path, "data", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="590")
+    assert f"--shutdown_timeout={int(warned) - 10}" in words_of_srun("slurm.sbatch", tmp_path, "data")
+    longer = words_of_srun("slurm.sbatch", tmp_path, "data", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="590")
     assert "--shutdown_timeout=590" in longer
 
 

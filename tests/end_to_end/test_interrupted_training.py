@@ -32,7 +32,8 @@ def whole(folder: Path) -> Path:
     return run
 
 
-@pytest.mark.parametrize("every_steps", [pytest.param(0, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("every_steps", [0, 3])
 def test_a_killed_run_goes_on_to_the_same_results(folder: Path, tmp_path: Path, every_steps: int) -> None:
     words = ("--training.epochs", 2, "--checkpoint.every-steps", every_steps)
     train(folder, tmp_path / "whole", *words)

@@ -7,18 +7,31 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import planner, scalability
+from tests.command_line import run_here, sentence_of
+
 EDGES, STEPS, BATCH = 2400, 1, 200
 
 
+def study_words(out: Path, *words: str) -> list[object]:
+    own = ["--edges", EDGES, "--steps", STEPS, "--out", out, "--logs", out / "logs", "--device", "cpu"]
+    return [*own, *words]
+
+
+def planner_words(study: Path, *words: str) -> list[object]:
+    return ["--study", study, "--logs", study / "logs", *words]
+
+
 def run_study(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks.scalability", "--edges", str(EDGES), "--steps", str(STEPS)]
-    command += ["--out", str(out), "--logs", str(out / "logs"), "--device", "cpu", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return run_module("benchmarks.scalability", study_words(out, *words))
 
 
 def run_planner(study: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks.planner", "--study", str(study)]
-    command += ["--logs", str(study / "logs"), *words]
+    return run_module("benchmarks.planner", planner_words(study, *words))
+
+
+def run_module(module: str, words: list[object]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -107,11 +120,9 @@ def test_of_larger_logs_all_but_the_bytes_of_recording_is_compared(study: Path) 
 def test_without_a_case_to_compare_the_planner_says_so(study: Path, tmp_path: Path) -> None:
     rivals = [line for line in lines_of(study) if line["contestant"] != "ours"]
     (tmp_path / "figures.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in rivals))
-    refused = run_planner(tmp_path, "--device", "cpu")
-    assert refused.returncode == 2
-    assert refused.stderr == (
-        f"python -m benchmarks.planner: error: {tmp_path / 'figures.jsonl'}: has no case of ours to compare "
-        "with; run the study with --ranks 1 2\n"
+    refused = run_here(planner.main, *planner_words(tmp_path, "--device", "cpu"))
+    assert sentence_of(refused, planner.PROGRAM) == (
+        f"{tmp_path / 'figures.jsonl'}: has no case of ours to compare with; run the study with --ranks 1 2"
     )
 
 
@@ -126,6 +137,7 @@ def test_a_rival_stops_when_its_time_is_used_up(study: Path, tmp_path: Path) -> 
     assert ours in lines_of(study)[:1], "what rivals may take does not concern us"
 
 
+@pytest.mark.slow
 def test_a_rival_without_hope_is_marked_and_why(study: Path) -> None:
     words = ("--ranks", "1", "--edges", str(EDGES), str(2 * EDGES), "--rivals", "stored")
     assert run_study(study, *words, "--rival-seconds", "0", "--rivals-up-to", "1").returncode == 0
@@ -145,9 +157,8 @@ def test_a_rival_without_hope_is_marked_and_why(study: Path) -> None:
 @pytest.mark.parametrize("text", ['{"edges": 24', '{"edges": 2400, "contestant": "ours", "ranks": 1}'])
 def test_a_damaged_or_older_study_is_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "figures.jsonl").write_text(f"{text}\n")
-    refused = run_study(tmp_path)
-    assert refused.returncode == 2
-    [sentence] = refused.stderr.splitlines()
+    refused = run_here(scalability.main, *study_words(tmp_path))
+    sentence = sentence_of(refused, scalability.PROGRAM)
     assert f"{tmp_path / 'figures.jsonl'} line 1: is damaged or of an older version" in sentence
     assert (tmp_path / "figures.jsonl").read_text() == f"{text}\n", "nothing is lost"
 
@@ -167,7 +178,6 @@ def test_a_damaged_or_older_study_is_one_sentence(tmp_path: Path, text: str) -> 
     ],
 )
 def test_what_cannot_be_studied_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
-    refused = run_study(tmp_path, *words)
-    assert refused.returncode == 2
-    assert refused.stderr == f"python -m benchmarks.scalability: error: {sentence}\n"
+    refused = run_here(scalability.main, *study_words(tmp_path, *words))
+    assert sentence_of(refused, scalability.PROGRAM) == sentence
     assert not (tmp_path / "figures.jsonl").exists()

@@ -53,6 +53,7 @@ def test_a_collective_that_broke_tells_of_others_unless_this_rank_failed_in_it(t
     assert tells_of_others(DistBackendError(text)) == (text in OF_OTHERS)
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_is_named_also_where_the_others_hang_in_a_library() -> None:
     """Within torchrun's half minute, though no collective breaks and the timeout is far."""
     _, [line] = failing("die unheard", 600)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpnet_dist.config import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.memory.neighbor_build import MAX_EVENTS
 from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes, expected_traffic
 from tpnet_dist.planning.log_shape import LogShape
@@ -88,6 +90,11 @@ def make_plan(
     config: Config, log: LogShape, num_ranks: int, device: Device, counted: RowTraffic | None = None
 ) -> Plan:
     """`counted`: the mean rank's traffic, where there is a log to count it from."""
+    if len(log) > MAX_EVENTS:
+        raise InputError(
+            f"the log has {len(log):,} events, but the neighbour index of a run holds up to {MAX_EVENTS:,}; "
+            "plan a part of it"
+        )
     asked, config = config, with_an_event_each(config, num_ranks)
     traffic = counted or expected_traffic(config, log, num_ranks, with_neighbors=True)
     sizes = rank_bytes(config, log, num_ranks, device)

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tpnet_dist.config import Config
+from tpnet_dist.memory.neighbor_build import MAX_EVENTS
 from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.rank_bytes import Place, RankBytes, rank_bytes
 from tpnet_dist.training.memory_sizes import memory_width
 
 _MOST_RANKS = 4096
-_MOST_EVENTS = 1e12
-"""Where a search for the largest log ends."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,8 @@ def rooms(sizes: RankBytes, device: Device, num_ranks: int) -> list[Room]:
 
 
 def fits(config: Config, log: LogShape, num_ranks: int, device: Device) -> bool:
+    if len(log) > MAX_EVENTS:
+        return False
     sizes = rank_bytes(config, log, num_ranks, device)
     return all(room.is_enough for room in rooms(sizes, device, num_ranks))
 
@@ -52,7 +53,8 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
     while ranks <= _MOST_RANKS and not fits(config, log, ranks, device):
         ranks *= 2
     if ranks <= _MOST_RANKS:
-        yield f"{ranks} ranks"
+        hosts = -(-ranks // device.ranks_per_host)
+        yield f"{ranks} ranks{f' on {hosts} hosts' * (hosts > 1)}"
     if num_ranks > 1 and config.memory.enabled:
         if config.memory.exchange_dtype == "float32":
             changed = replace(config, memory=replace(config.memory, exchange_dtype="bfloat16"))
@@ -81,7 +83,7 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
 def largest_log(config: Config, like: LogShape, num_ranks: int, device: Device) -> LogShape | None:
     """The largest of the same kind that fits, to three digits; None if none does."""
     low, high = 0.0, 1.0
-    while high * len(like) < _MOST_EVENTS and fits(config, like.scaled(high), num_ranks, device):
+    while fits(config, like.scaled(high), num_ranks, device):
         low, high = high, 2 * high
     while high - low > 5e-4 * high:
         middle = (low + high) / 2

@@ -6,6 +6,7 @@ import pytest
 
 from tests.training_runs import SMALL_MODEL
 from tpnet_dist.config import Config
+from tpnet_dist.memory.neighbor_build import MAX_EVENTS
 from tpnet_dist.planning.devices import Device, device_named
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.rank_bytes import cache_rows_of, rank_bytes
@@ -84,6 +85,16 @@ def test_a_log_that_does_not_fit_is_told_what_helps_and_it_does() -> None:
     assert fits(replace(CONFIG, memory=replace(CONFIG.memory, width=80)), log, 1, device)
 
 
+def test_more_ranks_than_a_host_takes_are_more_hosts() -> None:
+    """On cores they are all that helps: ranks of one host share its memory."""
+    log, cores = LogShape.random(10**7), replace(device_named("cpu"), ranks_per_host=2)
+    uncached = replace(CONFIG, memory=replace(CONFIG.memory, cache_rows=0))
+    [room] = rooms(rank_bytes(uncached, log, 2, cores), cores, 2)
+    tight = replace(cores, host_memory_bytes=room.needed * 9 // 10)
+    assert not fits(uncached, log, 2, tight)
+    assert next(remedies(uncached, log, 2, tight)) == "4 ranks on 2 hosts"
+
+
 def test_rows_of_others_may_be_what_is_too_much() -> None:
     log = LogShape.random(10**7)
     asked = replace(CONFIG, memory=replace(CONFIG.memory, cache_rows=100_000))
@@ -127,6 +138,13 @@ def test_the_largest_log_does_not_depend_on_how_large_the_given_one_is() -> None
     largest = [largest_log(CONFIG, like, 1, device) for like in (few, many)]
     assert largest[0] is not None and largest[1] is not None
     assert len(largest[0]) == pytest.approx(len(largest[1]), rel=2e-3)
+
+
+def test_no_log_is_larger_than_a_neighbour_index_holds() -> None:
+    unlimited = replace(GPU, memory_bytes=10**18, host_memory_bytes=10**18)
+    largest = largest_log(CONFIG, LogShape.random(100_000), 4, unlimited)
+    assert largest is not None
+    assert 0.999 * MAX_EVENTS < len(largest) <= MAX_EVENTS
 
 
 def test_where_the_model_alone_is_too_large_no_log_fits() -> None:

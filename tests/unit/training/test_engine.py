@@ -9,8 +9,8 @@ SECONDS = 100
 
 OUTLIVES_ITS_WORLD = """
 import sys, torch
+from tests.checkpoints import engine_of, small_model
 from tests.rank_pool import world_of_one
-from tests.unit.training.test_checkpoint import engine_of, small_model
 
 for _ in range(20):  # once does not always show it
     sys.setswitchinterval(0.005)

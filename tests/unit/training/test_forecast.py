@@ -43,16 +43,23 @@ def needed_where_it_computes(forecast: Forecast) -> int:
     return forecast.memory.rows + forecast.weight_bytes + forecast.step_bytes
 
 
+def assert_just_enough(
+    needed: int, config: Config, world: World, monkeypatch: pytest.MonkeyPatch, refused_with: str
+) -> None:
+    make_free(monkeypatch, needed)
+    Forecast.of(config, world)
+    make_free(monkeypatch, needed - 1)
+    with pytest.raises(InputError, match=refused_with):
+        Forecast.of(config, world)
+
+
 def test_neighbours_and_clocks_need_room_on_a_host(
     config: Config, on_host: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forecast = Forecast.of(config, on_host)
     needed = needed_where_it_computes(forecast) + forecast.neighbor_bytes + forecast.memory.clocks
-    make_free(monkeypatch, needed)
-    Forecast.of(config, on_host)
-    make_free(monkeypatch, needed - 1)
-    with pytest.raises(InputError, match=r"neighbours 0\.0 GB and clocks 0\.0 GB on this host, but 0\.0 GB"):
-        Forecast.of(config, on_host)
+    refused_with = r"neighbours 0\.0 GB and clocks 0\.0 GB on this host, but 0\.0 GB"
+    assert_just_enough(needed, config, on_host, monkeypatch, refused_with)
 
 
 def test_neighbours_and_clocks_need_no_room_on_a_gpu(
@@ -60,11 +67,8 @@ def test_neighbours_and_clocks_need_no_room_on_a_gpu(
 ) -> None:
     make_free(monkeypatch, 10**9)
     needed = needed_where_it_computes(Forecast.of(config, on_gpu))
-    make_free(monkeypatch, needed)
-    Forecast.of(config, on_gpu)
-    make_free(monkeypatch, needed - 1)
-    with pytest.raises(InputError, match=r"events at least 0\.0 GB on this GPU.*, or use more ranks$"):
-        Forecast.of(config, on_gpu)
+    refused_with = r"events at least 0\.0 GB on this GPU.*, or use more ranks$"
+    assert_just_enough(needed, config, on_gpu, monkeypatch, refused_with)
 
 
 def test_where_neighbours_are_the_most_no_setting_helps(

@@ -1,0 +1,35 @@
+"""Weights in a single file: those of the released code are taken, anything else is named and refused."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.checkpoints import small_model
+from tpnet_dist.errors import InputError
+from tpnet_dist.model.published_names import to_published
+from tpnet_dist.training.weights_file import read_state, start_from
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    (tmp_path / "best.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match=r"best.pt: not a readable checkpoint"):
+        read_state(tmp_path / "best.pt")
+
+
+def test_weights_of_the_released_code_are_taken_by_their_names(tmp_path: Path) -> None:
+    source, target = small_model(), small_model()
+    torch.save(to_published(source, node_width=8, edge_width=8), tmp_path / "theirs.pt")
+    start_from(target, read_state(tmp_path / "theirs.pt"), tmp_path / "theirs.pt")
+    for name, weight in source.state_dict().items():
+        assert torch.equal(weight, target.state_dict()[name])
+    torch.save({"nonsense": torch.zeros(1)}, tmp_path / "other.pt")
+    with pytest.raises(InputError, match=r"other.pt: 'nonsense' is not a weight"):
+        start_from(target, read_state(tmp_path / "other.pt"), tmp_path / "other.pt")
+
+
+@pytest.mark.parametrize("content", [torch.zeros(3), [1], {"model": 3}, {"model": {"a": 1}}, {1: 2}])
+def test_files_of_something_else_are_refused(tmp_path: Path, content: object) -> None:
+    torch.save(content, tmp_path / "other.pt")
+    with pytest.raises(InputError, match=r"other.pt: holds .* checkpoint"):
+        start_from(small_model(), read_state(tmp_path / "other.pt"), tmp_path / "other.pt")

@@ -35,11 +35,8 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, re
 # a test that is stuck inside a library hears no signal of pytest-timeout: its process says where it is, and ends
 STUCK := -o faulthandler_timeout=330 -o faulthandler_exit_on_timeout=true --max-worker-restart 2
 
-# in the order of folders: the long files of end_to_end first, so that no worker is left with one at the end
-SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
-
 test: $(READY) ## Run the tests
-	$(RUN)/python -m pytest -m "not slow" $(SPREAD) $(STUCK)
+	$(RUN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(STUCK)
 
 test-slow: $(READY) ## Run the tests that take minutes
 	$(RUN)/python -m pytest -m slow

@@ -21,7 +21,7 @@ REFUSED = {
     "--calibrate here": "--calibrate here: must end in .toml; write here.toml",
     "--events 1e6 --memory.hop 2": "unknown flag --memory.hop; did you mean --memory.hops?",
     "--events 1e6 --training.precision float64": "training.precision is float64, but plans are of float32",
-    "--events 1e10": "the log has 10,000,000,000 events, but the neighbour index of a run holds up to 4,29",
+    "--events 1e10": "the neighbour index of a run holds up to 4,294,967,295; plan a part of it",
     "--data nowhere": "nowhere",
 }
 

@@ -37,6 +37,7 @@ from tpnet_dist.training.memory_sizes import memory_width
 from tpnet_dist.training.negative_sources import Universe
 from tpnet_dist.training.run_data import RunData, plan_of, split_of
 from tpnet_dist.training.run_model import RunModel
+from tpnet_dist.training.scoring import logits_by_portion
 
 KEY = SampleKey(0, 0)
 
@@ -115,8 +116,8 @@ class Trainer(Contestant):
         watch = StopWatch()
         requests = islice(self.to_score, steps)
         for planned, rows in rows_ahead(self._memory, requests, prefetch=self._prefetch):
-            for query in self.parts.queries.queries(planned, rows):
-                self.parts.model(query)
+            queries = self.parts.queries.queries(planned, rows)
+            logits_by_portion(self.parts.model, queries, planned.portions)
             watch.lap()
         return watch.laps
 

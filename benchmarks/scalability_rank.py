@@ -42,6 +42,7 @@ from tpnet_dist.training.link_queries import rows_ahead
 from tpnet_dist.training.negative_sources import Universe
 from tpnet_dist.training.run_data import chunks_of, plan_of, planner_of
 from tpnet_dist.training.run_model import RunModel, build_engine, build_model
+from tpnet_dist.training.scoring import logits_by_portion
 from tpnet_dist.whole_file import whole_file
 
 KEY = SampleKey(0, 0)
@@ -163,7 +164,7 @@ class Case:
             self.log,
             neighbors,
             [Universe(self.everything).random(KEY)],
-            at=(self.world.rank, self.world.num_ranks),
+            portions=self.world.portions(self.config.training.portions),
             key=KEY,
             padding_node=parts.padding_node,
         )
@@ -181,8 +182,7 @@ class Case:
         parts.model.eval()
         watch = StopWatch()
         for planned, rows in self._batches(planner, parts, first):
-            for query in parts.queries.queries(planned, rows):
-                parts.model(query)
+            logits_by_portion(parts.model, parts.queries.queries(planned, rows), planned.portions)
             self._wait_for_device()
             watch.lap()
         return watch.laps[WARM_UP_STEPS:]

@@ -32,6 +32,7 @@ _NO_EFFECT = {
     "memory.cache_rows",
     "training.engine",
     "training.deepspeed",
+    "training.portions",
     "training.timeout",
 }
 _TRUTH = {"true": True, "false": False}

@@ -13,7 +13,6 @@ from tests.deepspeed_here import needs_deepspeed
 from tests.rank_pool import RankFailure, RankPools
 from tests.unit.model.random_queries import random_model, random_query
 from tpnet_dist.config import Config, TrainingConfig
-from tpnet_dist.ranks.blocks import even_borders
 from tpnet_dist.ranks.gather import sum_over_ranks
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.engine import OptimizerState, Weights
@@ -56,17 +55,18 @@ def learn(world: World, lesson: Lesson) -> Learned:
         model.load_state_dict(lesson.weights)
         engine.weights_changed(lesson.weights)
         engine.load_optimizer_state(lesson.optimizer)
-    borders = even_borders(lesson.events, world.num_ranks)
+    portions = world.portions(None).mine(lesson.events)
     losses = []
     for step in lesson.steps:
-        total = torch.zeros(())
+        total = torch.zeros((), dtype=torch.float64)
         for batch in range(config.batches_per_step):
             query = random_query(events=lesson.events, edge_width=lesson.edge_width, seed=100 * step + batch)
             with engine.batch(is_last=batch + 1 == config.batches_per_step):
-                logits = engine.score([query[borders[world.rank] : borders[world.rank + 1]]])
-                loss = links_loss(*split_logits(logits)) / (2 * lesson.events * config.batches_per_step)
-                engine.learn(loss)
-            total += loss.detach()
+                logits = engine.score([[query[portion]] for portion in portions])
+                num_links = 2 * lesson.events * config.batches_per_step
+                parts = torch.stack([links_loss(*split_logits(each)) / num_links for each in logits])
+                engine.learn(parts.sum())
+            total += parts.detach().double().sum()
         engine.step()
         losses.append(float(sum_over_ranks(total)))
     [weight, *_] = model.parameters()
@@ -107,10 +107,21 @@ LESSONS = {
 def test_deepspeed_learns_as_ddp_does(rank_pools: RankPools, lesson: Lesson, ranks: int) -> None:
     theirs = replace(lesson, config=replace(lesson.config, engine="deepspeed"))
     ddp, deepspeed = (learned(rank_pools, ranks, each) for each in (lesson, theirs))
-    np.testing.assert_allclose(deepspeed.losses, ddp.losses, rtol=1e-5)
-    require_close(deepspeed.weights, ddp.weights, tolerance=1e-5)
+    # more than two ranks DeepSpeed adds up in an order of its own
+    tolerance = 0 if ranks <= 2 else 1e-5
+    np.testing.assert_allclose(deepspeed.losses, ddp.losses, rtol=tolerance)
+    require_close(deepspeed.weights, ddp.weights, tolerance=tolerance)
     for name in ("exp_avg", "exp_avg_sq", "step"):
-        require_close(moments(deepspeed.optimizer, name), moments(ddp.optimizer, name), tolerance=1e-5)
+        require_close(moments(deepspeed.optimizer, name), moments(ddp.optimizer, name), tolerance=tolerance)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_learn_the_same_to_the_last_bit(rank_pools: RankPools, ranks: int) -> None:
+    """Portions of ten and eleven events, and of none."""
+    for events in (41, 3):
+        alone, together = (learned(rank_pools, count, Lesson(DDP, events=events)) for count in (1, ranks))
+        assert together.losses == alone.losses
+        require_close(together.weights, alone.weights, tolerance=0)
 
 
 def test_gradients_in_shares_learn_the_same(rank_pools: RankPools, tmp_path: Path) -> None:

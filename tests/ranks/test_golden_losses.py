@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -41,3 +42,28 @@ def test_float32_follows_until_its_rounding_has_grown(
     config = replace(config, training=training)
     first, *_ = rank_pools[num_ranks].run(train_on, config, tmp_path / "run", seconds=900)
     np.testing.assert_allclose(first["losses"], golden("uci")["losses"][:STEPS_IN_FLOAT32], rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("num_ranks", "engine"), [(2, "ddp"), (4, "ddp"), (1, "deepspeed"), (2, "deepspeed")]
+)
+def test_float32_is_the_same_to_the_last_bit_on_ranks_and_engines(
+    rank_pools: RankPools, tmp_path: Path, num_ranks: int, engine: Literal["ddp", "deepspeed"]
+) -> None:
+    """All sixty steps of UCI, and the figures after them."""
+    config = RUNS["uci"].config(tmp_path / "log")
+    config = replace(config, training=replace(config.training, precision="float32"))
+    theirs = replace(config, training=replace(config.training, engine=engine))
+    [alone] = rank_pools[1].run(train_on, config, tmp_path / "alone", seconds=900)
+    first, *_ = rank_pools[num_ranks].run(train_on, theirs, tmp_path / "run", seconds=900)
+    assert len(first["losses"]) == 60
+    assert first["losses"] == alone["losses"]
+    # DeepSpeed's weights lie elsewhere, and scores of an evaluation may be rounded otherwise
+    np.testing.assert_allclose(
+        first["val"]["transductive"]["random"]["ap"],
+        alone["val"]["transductive"]["random"]["ap"],
+        rtol=0,
+        atol=0 if engine == "ddp" else 1e-6,
+    )

@@ -14,6 +14,7 @@ from tpnet_dist.memory.plan import EventRun
 from tpnet_dist.memory.touched import Touched
 from tpnet_dist.ranks.blocks import Blocks, even_borders
 from tpnet_dist.ranks.gather import gather_varied
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.world import World, device_of, join_world
 
 
@@ -93,6 +94,6 @@ def test_the_memory_cuts_slices_as_the_batch_plan_does(num_ranks: int) -> None:
     blocks = Blocks(2 * sum(sizes), num_ranks)
     scored = [rank for cut in slices for rank, (begin, end) in enumerate(cut) for _ in range(begin, end)]
     for rank in range(num_ranks):
-        touched = Touched.by(run, blocks, rank)
-        assert touched.is_in_slice_VP.nonzero()[1].tolist() == [one for one in scored for _ in range(2)]
-        assert touched.is_mine().tolist() == [one == rank for one in scored for _ in range(2)]
+        touched = Touched.by(run, blocks, Portions(rank, num_ranks, num_ranks))
+        assert touched.is_in_portion_QV.T.nonzero()[1].tolist() == [one for one in scored for _ in range(2)]
+        assert touched.is_mine_V.tolist() == [one == rank for one in scored for _ in range(2)]

@@ -69,8 +69,7 @@ class TrainerRank:
     def _planner(self, negatives: Array) -> LinkPlanner:
         return LinkPlanner(
             log=self.log,
-            rank=self.world.rank,
-            num_ranks=self.world.num_ranks,
+            portions=self.world.portions(self.config.training.portions),
             neighbors=self.neighbors,
             num_neighbors=self.config.model.neighbors,
             sampling="recent",

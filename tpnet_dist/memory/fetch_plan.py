@@ -62,7 +62,7 @@ class FetchPlan:
 
 def _choose(touched: Touched, needed: Sequence[Tensor | None], record: bool) -> tuple[Integers, int]:
     """Keys of the rows to fetch, and how many of them slices ask for."""
-    key_V, is_mine_V = touched.key_V, touched.is_mine()
+    key_V, is_mine_V = touched.key_V, touched.is_mine_V
     further = [
         nodes.cpu().numpy() + first_key
         for nodes, first_key in zip(needed, touched.first_keys(), strict=True)

@@ -4,7 +4,7 @@ Every event of the group must see the memory before the group, but the group may
 So layers are finished one by one from the top: layer l takes messages from layer l−1, which no event of the
 group has touched yet. No copy of the table is needed; each piece fetches one layer at a time.
 
-Shape letters: U fetched nodes, R receivers, E messages, V touched nodes, D width.
+Shape letters: U fetched nodes, W sums, A own rows of one portion, Y sums of shared ones, D width.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def record_group(memory: Memory, pieces: Sequence[BatchEvents]) -> None:
         return
     group = memory.check(pieces).as_one_batch()
     assert (group.time_N == group.time_N[0]).all(), "a group has one time"
-    touched, clocks = Touched.by(group, memory.blocks, memory.exchange.rank), memory.clocks
+    touched, clocks = Touched.by(group, memory.blocks, memory.portions), memory.clocks
     node_V = touched.node_V[touched.own_V]
     local_V = torch.from_numpy(node_V - memory.first_node).to(memory.device)
     carry_kV = memory.walk.carry_weights(touched.clock_V[touched.own_V] - clocks.clock_N[node_V])
@@ -41,9 +41,12 @@ def record_group(memory: Memory, pieces: Sequence[BatchEvents]) -> None:
 
 def _add_messages(memory: Memory, plan: MemoryPlan, layer: int) -> None:
     """Fetch layer l−1 of a piece's nodes, send the sums to the owners, add them to layer l."""
-    assert plan.record is not None, "no piece is empty"
-    exchange = memory.exchange
-    [rows_UD] = exchange.back(plan.route, [memory.table.rows_NLD[plan.served, layer - 1]])
-    sums_RD = plan.record.sums.of_messages(rows_UD, layer, memory.walk.layers)
-    new_VD = exchange.deliver(plan.record.delivery, sums_RD, rows_UD.dtype)
-    memory.table.add_to_layer(plan.record.local_V, new_VD, layer)
+    recording = plan.record
+    assert recording is not None, "no piece is empty"
+    [rows_UD] = memory.exchange.back(plan.route, [memory.table.rows_NLD[plan.served, layer - 1]])
+    sums_WD = recording.sums.of_messages(rows_UD, layer)
+    incoming_YD = memory.exchange.deliver(recording.delivery, sums_WD, rows_UD.dtype)
+    alone_AD, own_YD = recording.kept(sums_WD)
+    shared_YD = torch.cat([own_YD, incoming_YD])
+    memory.table.add_to_layer(recording.local_A, alone_AD, layer)
+    memory.table.add_to_layer(recording.local_S, recording.shared.of_messages(shared_YD, layer), layer)

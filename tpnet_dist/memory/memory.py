@@ -11,7 +11,8 @@ Two ranks, nodes 0 1 | 2 3, a batch of two events (0,2) and (2,3), one scored by
     rank 0 fetches rows 0 2, adds its message of 2 to 0 (its own) and sends that of 0 to 2 (rank 1's)
     rank 1 fetches rows 2 3, adds its messages to 2 and 3 (its own), and to 2 that of rank 0
 
-Shape letters: U fetched nodes, R receivers, V touched nodes, L layers, k hops, D width.
+Shape letters: U fetched nodes, W sums, A own rows of one portion, Y sums of shared ones, L layers, k hops,
+D width.
 """
 
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ from tpnet_dist.memory.touched import Touched
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange, LocalExchange
+from tpnet_dist.ranks.portions import Portions
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,11 @@ class Memory:
         dtype: torch.dtype = torch.float32,
         exchange_dtype: torch.dtype | None = None,
         cache_rows: int = 0,
+        portions: int | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """`cache_rows`: how many of other ranks' rows this one may keep; changes no result."""
+        """`cache_rows`: how many of other ranks' rows this one may keep; changes no result. `portions`: of
+        every batch, see there."""
         _check_width(num_nodes, width, projection)
         # config
         self.num_nodes, self.walk, self.width, self.seed = num_nodes, walk, width, seed
@@ -87,6 +91,7 @@ class Memory:
         # parts
         self.exchange: Exchange = exchange or LocalExchange()
         self.blocks = Blocks(num_nodes, self.exchange.num_ranks)
+        self.portions = Portions.of(portions, self.exchange.rank, self.exchange.num_ranks, self.device.type)
         self.first_node, self.stop_node = self.blocks.range_of(self.exchange.rank)
         self.table = RowTable(
             walk,
@@ -136,7 +141,7 @@ class Memory:
         needed = needed or [None] * len(batches)
         run = self.check(batches, needed, record=record)
         with self.exchange.account.stage("plan"):
-            touched = Touched.by(run, self.blocks, self.exchange.rank)
+            touched = Touched.by(run, self.blocks, self.portions)
             fetch = FetchPlan.of(touched, needed, self.clocks, record=record, at_once=at_once)
             self._count(touched, fetch, needed, record)
             records: Sequence[RecordPlan | None] = [None] * len(batches)
@@ -177,9 +182,14 @@ class Memory:
             return
         self.take_turn(plan)
         with self.exchange.account.stage("record"):
-            sums_RkD = recording.sums.of_rows(fetched.stored.rows_ULD)
-            new_VkD = self.exchange.deliver(recording.delivery, sums_RkD, self._wire_dtype)
-            self.table.write(recording.local_V, new_VkD)
+            rows_ULD = fetched.stored.rows_ULD
+            sums_WkD = recording.sums.of_rows(rows_ULD)
+            incoming_YkD = self.exchange.deliver(recording.delivery, sums_WkD, self._wire_dtype)
+            alone_AkD, own_YkD = recording.kept(sums_WkD)
+            self.table.write(recording.local_A, alone_AkD)
+            if len(recording.local_S):
+                new_SkD = recording.shared.of_rows(rows_ULD, own_YkD, incoming_YkD)
+                self.table.write(recording.local_S, new_SkD)
 
     def take_turn(self, plan: MemoryPlan) -> None:
         assert plan.turn == self._turn, "plans are recorded in the order they were made, each once"
@@ -294,7 +304,7 @@ class Memory:
         own = fetch.border_GP[:, rank + 1] - fetch.border_GP[:, rank]
         account.rows_remote += len(fetch.node_U) - int(own.sum())
         if record:
-            account.rows_recorded += int(touched.is_mine().sum())
+            account.rows_recorded += int(touched.is_mine_V.sum())
 
     def _all_blocks(self, block: Tensor) -> Floats:
         """Of all ranks."""

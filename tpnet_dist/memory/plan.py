@@ -105,6 +105,14 @@ def sort_with_place(numbers: Integers) -> tuple[Integers, Integers]:
     return both >> bits, both & ((1 << bits) - 1)
 
 
+def places_when_sorted(numbers: Integers) -> Integers:
+    """Where each comes to lie, earlier places first among equals."""
+    _, order = sort_with_place(numbers)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return places
+
+
 def starts_of_equals(sorted_numbers: Integers) -> Bools:
     """Whether a number differs from the one before it."""
     is_first = np.empty(len(sorted_numbers), bool)

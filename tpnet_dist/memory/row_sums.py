@@ -1,86 +1,89 @@
 """The sums that make new rows out of fetched ones, laid out before any row is read.
 
-A message to layer l is a term that reads layer l−1 of its sender. Where the receiver is this rank's own, one
-more term is the receiver's own layer l, carried to its new clock: the sum is then the new row, but for what
-other ranks send. The terms for one layer of one receiver are a *bag*.
+A message to layer l is a term that reads layer l−1 of its sender. The messages of one portion to one layer of
+one receiver are a *bag*: they are added in order of time. Who owns the receiver takes the sum of its first
+portion, adds the receiver's own layer l, carried to its new clock, then the sums of further portions in their
+order: as near as can be to the released code, which adds message by message to the row. Nothing in this
+depends on how many ranks there are, so no bit of a row does.
 
-Carried rows in the bags spare a second gather, a multiplication and an addition of all rows: recording is
-one sum and one write.
+Most receivers meet one portion only. Where it is a portion of their owner, their carried row is the last term
+of its bag, and the sum is the new row: no second gather, multiplication and addition (`RowSums`). The others
+take a second round (`SharedSums`).
 
-Shape letters: V touched nodes, O own ones, M messages, X terms for all layers in the order of the bags,
-U fetched nodes, R receivers, k hops, L layers, D width.
+Shape letters: W pairs of a receiver and a portion, X terms for all layers in the order of the bags, U fetched
+nodes, S receivers that several portions or ranks share, Y sums for them, k hops, L layers, D width.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from tpnet_dist.memory.plan import Integers
+
+@dataclass(frozen=True)
+class Bags:
+    """Weighted sums of a table's rows; the k bags of a receiver lie together."""
+
+    starts: Tensor
+    index_X: Tensor
+    weight_X: Tensor
+
+    def of(self, table_D: Tensor) -> Tensor:
+        if not len(self.starts):
+            return table_D[:0]
+        # what `F.embedding_bag` calls after checks that take as long as adding up twenty rows
+        return torch.embedding_bag(table_D, self.index_X, self.starts, False, 0, False, self.weight_X)[0]
+
+    def of_layer(self, layer: int, hops: int, chosen_X: Tensor) -> "Bags":
+        """One bag for each receiver, with the chosen terms of this layer."""
+        place_X = torch.arange(len(self.index_X), device=self.index_X.device)
+        bag_X = torch.searchsorted(self.starts, place_X, right=True) - 1
+        chosen_X = chosen_X & (bag_X % hops == layer - 1)
+        receivers = torch.arange(len(self.starts) // hops, device=self.starts.device)
+        starts = torch.searchsorted(bag_X[chosen_X] // hops, receivers)
+        return Bags(starts, self.index_X[chosen_X], self.weight_X[chosen_X])
 
 
 @dataclass(frozen=True)
 class RowSums:
-    """The sums of one batch."""
+    """What a rank adds up of its own portions of one batch."""
 
-    num_receivers: int
-    bag_starts: Tensor
-    """Receivers are sorted, and a receiver's k bags lie together."""
-    table_index_X: Tensor
-    """What is read of the fetched rows, seen as a flat (U·L, D) table."""
-    weight_X: Tensor
+    bags: Bags
+    """They read the fetched rows, seen as a flat (U·L, D) table."""
+    hops: int
 
     def of_rows(self, rows_ULD: Tensor) -> Tensor:
-        """Layers 1 … k of every receiver: (R, k, D)."""
-        _, layers, width = rows_ULD.shape
-        table = rows_ULD.view(-1, width)
-        sums = _sum_bags(table, self.table_index_X, self.bag_starts, self.weight_X)
-        return sums.view(self.num_receivers, layers - 1, width)
+        """Layers 1 … k of every receiver: (W, k, D)."""
+        width = rows_ULD.shape[2]
+        return self.bags.of(rows_ULD.view(-1, width)).view(-1, self.hops, width)
 
-    def of_messages(self, rows_UD: Tensor, layer: int, layers: int) -> Tensor:
-        """One layer of every receiver from messages alone, which read `rows`, the layer below it: (R, D)."""
-        hops, device = layers - 1, rows_UD.device
-        place_X = torch.arange(len(self.weight_X), device=device)
-        bag_X = torch.searchsorted(self.bag_starts, place_X, right=True) - 1
-        chosen = (bag_X % hops == layer - 1) & (self.table_index_X % layers == layer - 1)
-        starts_R = torch.searchsorted(bag_X[chosen] // hops, torch.arange(self.num_receivers, device=device))
-        return _sum_bags(rows_UD, self.table_index_X[chosen] // layers, starts_R, self.weight_X[chosen])
-
-
-def _sum_bags(table: Tensor, index: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
-    # what `F.embedding_bag` calls after checks that take as long as adding up twenty rows
-    return torch.embedding_bag(table, index, starts, False, 0, False, weights)[0]
+    def of_messages(self, rows_UD: Tensor, layer: int) -> Tensor:
+        """One layer of every receiver from messages alone, which read `rows`, the layer below it: (W, D)."""
+        layers, index_X = self.hops + 1, self.bags.index_X
+        # an own row is read at the layer it is for, a sender's one below
+        bags = self.bags.of_layer(layer, self.hops, index_X % layers == layer - 1)
+        return Bags(bags.starts, bags.index_X // layers, bags.weight_X).of(rows_UD)
 
 
 @dataclass(frozen=True)
-class BagLayout:
-    """Where the terms of a run of batches lie.
+class SharedSums:
+    """New rows of this rank from sums of several portions, its own and those that others sent."""
 
-    A node's terms lie together: all for layer 1, its own row first, then all for layer 2, and so on.
-    """
+    own_index: Tensor
+    """Layers 1 … k of these S rows among the fetched, seen as a flat (U·L, D) table."""
+    bags: Bags
+    """They read these layers, and after them the sums: a flat ((S + Y)·k, D) table."""
+    hops: int
 
-    start_V: Integers
-    """Where a node's terms begin; one more entry says where all end."""
-    count_V: Integers
-    """How many terms it has for each layer."""
-    slot_O: Integers
-    """Where own rows lie for layer 1; for each further layer they lie `count` places on."""
-    slot_M: Integers
-    """Likewise messages."""
+    def of_rows(self, rows_ULD: Tensor, own_YkD: Tensor, incoming_YkD: Tensor) -> Tensor:
+        """(S, k, D)."""
+        width = rows_ULD.shape[2]
+        rows = rows_ULD.view(-1, width).index_select(0, self.own_index)
+        table = torch.cat([rows, own_YkD.view(-1, width), incoming_YkD.view(-1, width)])
+        return self.bags.of(table).view(-1, self.hops, width)
 
-    @classmethod
-    def of(cls, num_touched: int, own_O: Integers, to_M: Integers, hops: int) -> "BagLayout":
-        """`own_O`: nodes whose own rows are terms; `to_M`: the nodes that messages go to, sorted."""
-        messages_V = np.bincount(to_M, minlength=num_touched)
-        count_V = messages_V.copy()
-        count_V[own_O] += 1
-        start_V = np.append(0, hops * count_V.cumsum())
-        # a node's first message comes after its own row, if that is a term
-        first_M = start_V[:-1] + count_V - messages_V.cumsum()
-        return cls(start_V, count_V, start_V[own_O], np.arange(len(to_M)) + first_M[to_M])
-
-    def bag_starts(self, receiver_R: Integers, hops: int) -> Integers:
-        """(R, k)."""
-        start_R, count_R = self.start_V[receiver_R], self.count_V[receiver_R]
-        return np.stack([start_R + layer * count_R for layer in range(hops)], axis=1)
+    def of_messages(self, sums_YD: Tensor, layer: int) -> Tensor:
+        """One layer without the rows as they were: (S, D)."""
+        bags = self.bags.of_layer(layer, self.hops, self.bags.index_X >= len(self.own_index))
+        num_own = len(self.own_index) // self.hops
+        return Bags(bags.starts, bags.index_X // self.hops - num_own, bags.weight_X).of(sums_YD)

@@ -1,9 +1,9 @@
-"""Which nodes each batch of a run touches, in whose slices they are, and who owns them: one rank's view.
+"""Which nodes each batch of a run touches, in which portions they are, and who owns them: one rank's view.
 
 Nodes of different batches are kept apart by keys, batch · num_nodes + node, so that one sort serves them all.
 
 Shape letters: G batches of the run, N its events, E their ends (two per event), M ends in this rank's slices,
-V nodes by batch, P ranks.
+V nodes by batch, P ranks, Q portions.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import numpy as np
 
 from tpnet_dist.memory.plan import Bools, EventRun, Floats, Integers, sort_with_place, starts_of_equals
 from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.portions import Portions
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Touched:
 
     run: EventRun
     blocks: Blocks
-    rank: int
+    portions: Portions
     key_V: Integers
     batch_V: Integers
     node_V: Integers
@@ -28,15 +29,17 @@ class Touched:
     """The time of the node's last event in the batch, to which its row will move."""
     own_V: Integers
     """Which of them this rank owns."""
-    is_in_slice_VP: Bools
-    """In which ranks' slices they are."""
+    is_in_portion_QV: Bools
+    is_mine_V: Bools
+    """Which are in this rank's slices."""
     place_E: Integers
     """For each end of the run's events, which of the nodes it is."""
+    portion_E: Integers
     mine_M: Integers
     """The ends in this rank's slices, node after node, and of a node in order of time."""
 
     @classmethod
-    def by(cls, run: EventRun, blocks: Blocks, rank: int) -> "Touched":
+    def by(cls, run: EventRun, blocks: Blocks, portions: Portions) -> "Touched":
         batch_E = np.arange(len(run.sizes)).repeat(2 * run.sizes)
         num_keys, num_ends = len(run.sizes) * blocks.num_rows, len(run.node_E)
         assert num_keys.bit_length() + num_ends.bit_length() <= 63, "too many batches for keys of 63 bits"
@@ -49,31 +52,40 @@ class Touched:
         last_V = np.append(first_V[1:], len(key_E)) - 1 if len(key_E) else first_V
         batch_V, key_V = batch_E[end_E[first_V]], key_E[first_V]
         node_V = key_V - batch_V * blocks.num_rows
-        first_node, stop_node = blocks.range_of(rank)
-        slice_E = _slices(run, blocks.num_ranks).repeat(2)
-        is_in_slice_VP = np.zeros((len(key_V), blocks.num_ranks), bool)
-        is_in_slice_VP[place_E, slice_E] = True
+        first_node, stop_node = blocks.range_of(portions.rank)
+        portion_E = _portions(run, portions.count).repeat(2)
+        is_in_portion_QV = np.zeros((portions.count, len(key_V)), bool)
+        is_in_portion_QV[portion_E, place_E] = True
+        first_mine = portions.rank * portions.per_rank
+        mine_QV = is_in_portion_QV[first_mine : first_mine + portions.per_rank]
         return cls(
             run=run,
             blocks=blocks,
-            rank=rank,
+            portions=portions,
             key_V=key_V,
             batch_V=batch_V,
             node_V=node_V,
             clock_V=run.time_N[end_E[last_V] >> 1],
             own_V=np.flatnonzero((node_V >= first_node) & (node_V < stop_node)),
-            is_in_slice_VP=is_in_slice_VP,
+            is_in_portion_QV=is_in_portion_QV,
+            is_mine_V=np.logical_or.reduce(mine_QV),
             place_E=place_E,
-            mine_M=end_E[slice_E[end_E] == rank],
+            portion_E=portion_E,
+            mine_M=end_E[portion_E[end_E] // portions.per_rank == portions.rank],
         )
 
     @property
     def num_batches(self) -> int:
         return len(self.run.sizes)
 
-    def is_mine(self) -> Bools:
-        """Which nodes are in this rank's slices: (V)."""
-        return self.is_in_slice_VP[:, self.rank]
+    @property
+    def rank(self) -> int:
+        return self.portions.rank
+
+    def is_mine_alone(self) -> Bools:
+        """Which nodes are in one portion only, which is this rank's: (V)."""
+        is_alone_V: Bools = np.add.reduce(self.is_in_portion_QV, dtype=np.int64) == 1
+        return is_alone_V & self.is_mine_V
 
     def first_keys(self) -> Integers:
         """The least key of each batch: (G)."""
@@ -90,9 +102,9 @@ class Touched:
         return borders
 
 
-def _slices(run: EventRun, num_ranks: int) -> Integers:
-    """The rank that scores each event: slices are contiguous and differ by at most one event."""
+def _portions(run: EventRun, count: int) -> Integers:
+    """Of each event: portions are contiguous and differ by at most one event."""
     size_N, first_N = run.sizes.repeat(run.sizes), (run.sizes.cumsum() - run.sizes).repeat(run.sizes)
     number_N = np.arange(len(run.time_N)) - first_N
-    slices: Integers = ((number_N + 1) * num_ranks - 1) // size_N
-    return slices
+    portions: Integers = ((number_N + 1) * count - 1) // size_N
+    return portions

@@ -21,7 +21,8 @@ def main() -> None:
         model = model_for(config, node_width=0, edge_width=0).to(world.device)
         engine = build_engine(config, model, world)
         with engine.batch(is_last=True):
-            positive, negative = split_logits(engine.score([few_events(config, log, 2)]))
+            [logits] = engine.score([[few_events(config, log, 2)]])
+            positive, negative = split_logits(logits)
             engine.learn(links_loss(positive, negative))
         engine.step()
     print(peak_bytes())

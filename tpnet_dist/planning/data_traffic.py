@@ -16,6 +16,7 @@ from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, mean_
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.rank_bytes import cache_rows_of
 from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.event_batches import batches_to_record
 from tpnet_dist.training.memory_sizes import padding_node_of
 from tpnet_dist.training.negative_sources import Universe
@@ -34,16 +35,18 @@ def count_data(
     if num_ranks == 1 or not config.memory.enabled:
         return LogShape.of(log), None
     cache_rows = cache_rows_of(config, LogShape.of(log), num_ranks, device)
-    of_ranks = DataTraffic(log, config).of_last(SAMPLED_BATCHES, num_ranks, cache_rows=cache_rows)
+    of_ranks = DataTraffic(log, config, device.type).of_last(
+        SAMPLED_BATCHES, num_ranks, cache_rows=cache_rows
+    )
     return LogShape.of(log), mean_traffic(of_ranks)
 
 
 class DataTraffic:
     """The log's batches as each rank would plan them: fixed sizes, the whole log as history."""
 
-    def __init__(self, log: EventLog, config: Config) -> None:
+    def __init__(self, log: EventLog, config: Config, device_type: str = "cpu") -> None:
         config = replace(config, data=replace(config.data, batching="events"))
-        self.log, self.config, self.shape = log, config, LogShape.of(log)
+        self.log, self.config, self.shape, self.device_type = log, config, LogShape.of(log), device_type
         self.everything = EventView(log, 0, len(log))
         self.plan = plan_of(self.everything, config, config.training.batch_size)
         index = build_neighbor_index(lambda: chunks_of(self.everything), 0, log.num_nodes)
@@ -57,7 +60,7 @@ class DataTraffic:
         first = max(0, counted - num_batches)
         of_ranks = []
         for rank in range(num_ranks):
-            counter = TrafficCounter(self.config, self.shape, rank, num_ranks, cache_rows)
+            counter = TrafficCounter(self.config, self.shape, rank, num_ranks, cache_rows, self.device_type)
             counter.count(self.learned(rank, num_ranks, first, counted))
             of_ranks.append(counter.count(self.learned(rank, num_ranks, counted)))
         return of_ranks
@@ -78,7 +81,7 @@ class DataTraffic:
             self.log,
             self._neighbors,
             self._negatives,
-            at=(rank, num_ranks),
+            portions=Portions.of(self.config.training.portions, rank, num_ranks, self.device_type),
             key=KEY,
             padding_node=padding_node_of(self.config, self.log),
         )

@@ -45,6 +45,11 @@ class Device:
     is_host: bool = False
     """Whether rows, model and planning share the same cores and the same memory."""
 
+    @property
+    def type(self) -> str:
+        """As torch has it."""
+        return "cpu" if self.is_host else "cuda"
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value, name = getattr(self, field.name), field.name

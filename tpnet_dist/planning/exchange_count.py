@@ -21,6 +21,7 @@ from tpnet_dist.memory.row_cache import bytes_per_row
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.memory_sizes import memory_nodes, memory_width
 
 
@@ -77,7 +78,15 @@ class WireSizes:
 class TrafficCounter:
     """One rank's planning, without its rows."""
 
-    def __init__(self, config: Config, log: LogShape, rank: int, num_ranks: int, cache_rows: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        log: LogShape,
+        rank: int,
+        num_ranks: int,
+        cache_rows: int,
+        device_type: str = "cpu",
+    ) -> None:
         settings = config.memory
         self.rank = rank
         self._memory = Memory(
@@ -86,6 +95,7 @@ class TrafficCounter:
             width=1,
             exchange=PlanOnly(rank, num_ranks),
             cache_rows=cache_rows,
+            portions=Portions.of(config.training.portions, rank, num_ranks, device_type).count,
         )
 
     @property
@@ -111,12 +121,15 @@ class TrafficCounter:
         return RowTraffic(len(plans), asked, sent)
 
 
-def expected_traffic(config: Config, log: LogShape, num_ranks: int, *, with_neighbors: bool) -> RowTraffic:
+def expected_traffic(
+    config: Config, log: LogShape, num_ranks: int, *, with_neighbors: bool, device_type: str = "cpu"
+) -> RowTraffic:
     """Of one batch on one rank, where nodes meet at random and no row is held from before."""
     if not config.memory.enabled:
         return RowTraffic(1)
+    portions = Portions.of(config.training.portions, 0, num_ranks, device_type)
     events = config.training.batch_size / num_ranks
-    ends = _distinct(2 * events, log.num_nodes)
+    ends = portions.per_rank * _distinct(2 * events / portions.per_rank, log.num_nodes)
     slots = 3 * events * (1 + config.model.neighbors) if with_neighbors else 2 * events
     remote = 1 - 1 / num_ranks
     return RowTraffic(1, round(_distinct(slots, log.num_nodes) * remote), round(ends * remote))

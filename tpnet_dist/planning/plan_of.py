@@ -96,7 +96,9 @@ def make_plan(
             "plan a part of it"
         )
     asked, config = config, with_an_event_each(config, num_ranks)
-    traffic = counted or expected_traffic(config, log, num_ranks, with_neighbors=True)
+    traffic = counted or expected_traffic(
+        config, log, num_ranks, with_neighbors=True, device_type=device.type
+    )
     sizes = rank_bytes(config, log, num_ranks, device)
     room = rooms(sizes, device, num_ranks)
     step = training_step_time(config, log, num_ranks, device, traffic)
@@ -135,7 +137,7 @@ def with_an_event_each(config: Config, num_ranks: int) -> Config:
 def _point(config: Config, log: LogShape, ranks: int, device: Device) -> CurvePoint:
     config = with_an_event_each(config, ranks)
     size = config.training.batch_size
-    traffic = expected_traffic(config, log, ranks, with_neighbors=True)
+    traffic = expected_traffic(config, log, ranks, with_neighbors=True, device_type=device.type)
     step = training_step_time(config, log, ranks, device, traffic)
     return CurvePoint(
         ranks,

@@ -17,6 +17,7 @@ from tpnet_dist.memory.pipeline import MemoryRequest
 from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.model import TPNet
 from tpnet_dist.prediction.past import Past
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.link_planner import NegativeEnds
 from tpnet_dist.training.link_queries import QueryMaker, rows_ahead
 from tpnet_dist.training.links import PlannedLinks
@@ -51,7 +52,7 @@ class LinkScorer:
             past.log,
             past.neighbors,
             [],
-            at=(0, 1),
+            portions=Portions(0, 1, 1),
             key=EVALUATION_KEY,
             padding_node=padding_node,
             later_features=past.edge_features,

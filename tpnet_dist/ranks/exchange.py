@@ -5,7 +5,7 @@ A route says how many rows go where; it is made once and serves every trip.
     1. route    each rank says how many rows it has for each owner; the counts cross over, of one trip or many
     2. forward  rows travel from the askers to the owners (ids asked for; messages)
     3. back     rows travel from the owners to the askers (what was asked for)
-    4. deliver  rows for other ranks travel forward, and are added to what the owners keep for themselves
+    4. deliver  rows travel forward, but for those that stay
 
 Two ranks, rank 0 owning rows 0–3 and rank 1 rows 4–7; rank 0 asks for 1 4 6, rank 1 for 0 1:
 
@@ -47,14 +47,12 @@ class ExchangeRoute:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Which of some rows stay, how many go to each rank, and to which staying ones incoming ones add."""
+    """Which of some rows stay, and how many go to each rank."""
 
     own: slice
     """Rows are sorted by owner, so these are neighbours."""
     route: ExchangeRoute
     """Of the others alone."""
-    receiver: Tensor
-    """For each incoming row, sender after sender, its place among the own rows."""
 
 
 class Exchange(Protocol):
@@ -94,7 +92,7 @@ class LocalExchange:
         return list(columns)
 
     def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor:
-        return rows
+        return rows[:0]
 
 
 class RankExchange:
@@ -139,10 +137,10 @@ class RankExchange:
         return self._trip(columns, route.recv_counts, route.send_counts)
 
     def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor:
-        """The own rows, with what other ranks sent added to them; `dtype` is that of the journey."""
-        own, others = rows[delivery.own], [rows[: delivery.own.start], rows[delivery.own.stop :]]
+        """What other ranks sent, rank by rank; `dtype` is that of the journey."""
+        others = [rows[: delivery.own.start], rows[delivery.own.stop :]]
         [incoming] = self.forward(delivery.route, [torch.cat(others).to(dtype)])
-        return own.index_add_(0, delivery.receiver, incoming.to(rows.dtype))
+        return incoming.to(rows.dtype)
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:
         """All columns of a row travel side by side as bytes: one collective, whatever their types."""

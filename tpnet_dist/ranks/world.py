@@ -18,6 +18,7 @@ from tpnet_dist.ranks.exchange import Exchange, LocalExchange, RankExchange
 from tpnet_dist.ranks.launch_environment import let_streams_run_side_by_side, restarts_so_far
 from tpnet_dist.ranks.meeting import agree_on_start
 from tpnet_dist.ranks.phase import Phase
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.stop_request import StopRequest
 
 Answer = TypeVar("Answer")
@@ -43,6 +44,10 @@ class World:
     """A name that these ranks have in common, and with no ranks that were started before or come after."""
     phase: Phase = field(default_factory=Phase, compare=False)
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
+
+    def portions(self, wanted: int | None) -> Portions:
+        """Of every batch; `wanted`: None for what serves the device."""
+        return Portions.of(wanted, self.rank, self.num_ranks, self.device.type)
 
     def new_exchange(self) -> Exchange:
         """An exchange on a process group of its own: its collectives never mix with the gradients'."""

@@ -23,10 +23,10 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.model import LinkQuery, TPNet
+from tpnet_dist.model import TPNet
 from tpnet_dist.ranks.launch_environment import tell_deepspeed
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.engine import LinkScorer, OptimizerState, Weights
+from tpnet_dist.training.engine import LinkScorer, OptimizerState, Queries, Weights
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 _log = logging.getLogger(__name__)
@@ -41,7 +41,9 @@ class DeepSpeedEngine:
         self._deepspeed = _import_deepspeed()
         try:
             self._engine, *_ = self._deepspeed.initialize(
-                model=LinkScorer(model), config=settings, dist_init_required=None
+                model=LinkScorer(model, copies_weights=world.device.type == "cpu"),
+                config=settings,
+                dist_init_required=None,
             )
         except (AssertionError, ValueError, TypeError, self._deepspeed.DeepSpeedConfigError) as error:
             raise InputError(f"DeepSpeed refuses its settings: {error}; change its JSON") from error
@@ -52,8 +54,8 @@ class DeepSpeedEngine:
         self._engine.set_gradient_accumulation_boundary(is_last)
         yield
 
-    def score(self, queries: Sequence[LinkQuery]) -> list[Tensor]:
-        logits: list[Tensor] = self._engine(queries)
+    def score(self, portions: Sequence[Queries]) -> list[list[Tensor]]:
+        logits: list[list[Tensor]] = self._engine(portions)
         return logits
 
     def learn(self, loss: Tensor) -> None:

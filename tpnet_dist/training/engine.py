@@ -6,16 +6,21 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
 from tpnet_dist.model import LinkQuery, TPNet
+from tpnet_dist.ranks.ordered_mean import is_power_of_two, ordered_mean
 
 OptimizerState = dict[str, dict[str, Any]]
 """What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
 and from every engine."""
 Weights = dict[str, Tensor]
-ADAM: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "fused": True}
-"""Besides the learning rate; the same in every engine."""
+Queries = Sequence[LinkQuery]
+"""Of one portion of a batch."""
+ADAM: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "foreach": True}
+"""Besides the learning rate; the same in every engine. Not fused: on a host that rounds the last few values
+of a tensor otherwise than the rest, and engines cut weights into tensors each in its own way."""
 
 
 class Engine(Protocol):
@@ -24,8 +29,8 @@ class Engine(Protocol):
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
         """Around scoring and learning from one batch of a step; with the last one gradients travel."""
 
-    def score(self, queries: Sequence[LinkQuery]) -> list[Tensor]:
-        """Logits of each query."""
+    def score(self, portions: Sequence[Queries]) -> list[list[Tensor]]:
+        """Logits of each query of each of a rank's portions of a batch."""
 
     def learn(self, loss: Tensor) -> None:
         """Add the gradients of a loss, of which this rank has a share: over ranks they are summed."""
@@ -50,17 +55,33 @@ class Engine(Protocol):
 
 
 class LinkScorer(nn.Module):
-    """All queries of a batch in one forward pass, as data parallelism wants it."""
+    """All queries of a batch in one forward pass, as data parallelism wants it.
 
-    def __init__(self, model: TPNet) -> None:
+    Each portion is scored by itself, with weights of its own as far as autograd can tell: its gradients are
+    added to those of its neighbour, then pairs to pairs, whatever the number of ranks (`portions`).
+    """
+
+    def __init__(self, model: TPNet, *, copies_weights: bool = False) -> None:
+        """`copies_weights`: where weights lie at odd places of a larger tensor, which a host's products may
+        round otherwise, though rarely."""
         super().__init__()
-        self.model = model
+        self.model, self._copies_weights = model, copies_weights
 
-    def forward(self, queries: Sequence[LinkQuery] | None) -> list[Tensor]:
-        """Without queries, something that every weight has a part in."""
-        if queries is None:
-            return [torch.stack([weight.sum() for weight in self.model.parameters()]).sum()]
-        return [self.model(query) for query in queries]
+    def forward(self, portions: Sequence[Queries] | None) -> list[list[Tensor]]:
+        """Without portions, something that every weight has a part in."""
+        if portions is None:
+            return [[torch.stack([weight.sum() for weight in self.model.parameters()]).sum()]]
+        weights: Weights = dict(self.model.named_parameters())
+        if self._copies_weights:
+            weights = {name: weight.clone() for name, weight in weights.items()}
+        return self._score(portions, weights)
+
+    def _score(self, portions: Sequence[Queries], weights: Weights) -> list[list[Tensor]]:
+        weights = {name: weight.view_as(weight) for name, weight in weights.items()}
+        if len(portions) == 1:
+            return [[functional_call(self.model, weights, (query,)) for query in portions[0]]]
+        half = len(portions) // 2
+        return [*self._score(portions[:half], weights), *self._score(portions[half:], weights)]
 
 
 class DdpEngine:
@@ -70,6 +91,9 @@ class DdpEngine:
         self._model, self._num_ranks = model, num_ranks
         self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
         self._let_the_group_end()
+        # of two ranks any order is the same, and a GPU knows none
+        if num_ranks > 2 and is_power_of_two(num_ranks) and next(model.parameters()).device.type == "cpu":
+            self._scorer.register_comm_hook(None, ordered_mean)
         self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **ADAM)
         self._settle_order_of_sums()
 
@@ -82,15 +106,15 @@ class DdpEngine:
     def _settle_order_of_sums(self) -> None:
         """After the first gradients of a process data parallelism orders weights anew, and a sum over three
         ranks depends on the place of a weight. A run that goes on must not notice: have it done before."""
-        [something] = self._scorer(None)
+        [[something]] = self._scorer(None)
         something.backward()
         self._optimizer.zero_grad(set_to_none=True)
 
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
         return nullcontext() if is_last else self._scorer.no_sync()
 
-    def score(self, queries: Sequence[LinkQuery]) -> list[Tensor]:
-        logits: list[Tensor] = self._scorer(queries)
+    def score(self, portions: Sequence[Queries]) -> list[list[Tensor]]:
+        logits: list[list[Tensor]] = self._scorer(portions)
         return logits
 
     def learn(self, loss: Tensor) -> None:

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 from torch.profiler import record_function
 
-from tpnet_dist.events.batch_plan import BatchPlan, slice_of
+from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.memory.neighbors import NeighborLookup, Neighbors
 from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.event_batches import EventBatch, batches_to_record
 from tpnet_dist.training.links import LinkBlock, PlannedLinks
 
@@ -50,8 +51,7 @@ class LinkPlanner:
     """How a part of the log is asked about."""
 
     log: EventLog
-    rank: int
-    num_ranks: int
+    portions: Portions
     neighbors: NeighborLookup
     num_neighbors: int
     sampling: Literal["recent", "uniform"]
@@ -93,13 +93,18 @@ class LinkPlanner:
             memory_time = batch.last_time if batch.is_recorded else memory_time
 
     def _pieces(self, num_events: int, events_per_piece: int | None) -> list[slice]:
-        """Of this rank's slice; as many on every rank, though some may be empty."""
-        start, stop = slice_of(0, num_events, self.rank, self.num_ranks)
-        largest_slice = -(-num_events // self.num_ranks)
-        size = events_per_piece or largest_slice
+        """Of this rank's slice, none in two portions unless it is the whole slice; as many on every rank,
+        though some may be empty."""
+        mine = self.portions.mine(num_events)
+        largest_slice = -(-num_events // self.portions.num_ranks)
+        if events_per_piece is None or largest_slice <= events_per_piece:
+            return [slice(mine[0].start, mine[-1].stop)]
         return [
-            slice(min(start + offset, stop), min(start + offset + size, stop))
-            for offset in range(0, largest_slice, size)
+            slice(min(start, portion.stop), min(start + events_per_piece, portion.stop))
+            for portion in mine
+            for start in range(
+                portion.start, portion.start + self.portions.largest(num_events), events_per_piece
+            )
         ]
 
     def _plan(self, batch: EventBatch, here: slice, memory_time: float) -> PlannedLinks:
@@ -121,7 +126,16 @@ class LinkPlanner:
             else:
                 links.append((drawn.src_B, drawn.dst_BC))
         blocks = tuple(self._block(mine, *ends, number) for number, ends in enumerate(links))
-        return PlannedLinks(torch.from_numpy(mine.index), read_time_B, blocks)
+        portions = self._portions(len(selected), here)
+        return PlannedLinks(torch.from_numpy(mine.index), read_time_B, blocks, portions)
+
+    def _portions(self, num_events: int, here: slice) -> tuple[slice, ...]:
+        """What of each portion of this rank is `here`."""
+        start, stop, _ = here.indices(num_events)
+        return tuple(
+            slice(min(max(portion.start, start), stop) - start, min(max(portion.stop, start), stop) - start)
+            for portion in self.portions.mine(num_events)
+        )
 
     def _block(self, mine: SelectedEvents, src_B: Ids, dst_BC: Ids, number: int) -> LinkBlock:
         ends_BS = torch.from_numpy(np.column_stack([src_B, dst_BC]).astype(np.int64))

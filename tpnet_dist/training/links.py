@@ -35,6 +35,8 @@ class PlannedLinks:
     read_time_B: Tensor
     """When rows are read, in seconds since the log's first event."""
     blocks: tuple[LinkBlock, ...]
+    portions: tuple[slice, ...]
+    """Which of these events each portion has; some may be empty."""
 
     def __len__(self) -> int:
         return len(self.events_B)

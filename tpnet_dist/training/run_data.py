@@ -16,6 +16,7 @@ from tpnet_dist.memory.neighbors import NeighborLookup
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.link_planner import LinkPlanner, Negatives
 from tpnet_dist.training.negative_sources import Universe
@@ -84,9 +85,9 @@ class RunData:
         padding_node: int | None,
     ) -> LinkPlanner:
         """How this rank asks about a part of the log. `key`: what uniform sampling draws by."""
-        at = (self.world.rank, self.world.num_ranks)
+        portions = self.world.portions(self.config.training.portions)
         return planner_of(
-            self.config, self.log, neighbors, negatives, at=at, key=key, padding_node=padding_node
+            self.config, self.log, neighbors, negatives, portions=portions, key=key, padding_node=padding_node
         )
 
     def time_before(self, view: EventView, position: int | None = None) -> float:
@@ -107,17 +108,15 @@ def planner_of(
     neighbors: NeighborLookup,
     negatives: Sequence[Negatives],
     *,
-    at: tuple[int, int],
+    portions: Portions,
     key: SampleKey,
     padding_node: int | None,
     later_features: FeatureRows | None = None,
 ) -> LinkPlanner:
-    """As the settings have it. `at`: which rank of how many asks."""
-    rank, num_ranks = at
+    """As the settings have it. `portions`: of batches, by which rank asks."""
     return LinkPlanner(
         log=log,
-        rank=rank,
-        num_ranks=num_ranks,
+        portions=portions,
         neighbors=neighbors,
         num_neighbors=config.model.neighbors,
         sampling=config.model.sampling,

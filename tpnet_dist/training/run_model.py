@@ -117,5 +117,6 @@ def build_memory(
         dtype=row_dtype(config),
         exchange_dtype=wire_dtype(config),
         cache_rows=cache_rows,
+        portions=config.training.portions,
         device=device,
     )

@@ -113,7 +113,8 @@ class Scorer:
             for number, (planned, rows) in enumerate(ahead):
                 if number % PIECES_PER_LOOK == 0 and (asked := world.asked_to_stop()) is not None:
                     raise StopAsked(asked)
-                logits_BX = logits_of(self.parts.model, self.parts.queries.queries(planned, rows))
+                queries = self.parts.queries.queries(planned, rows)
+                logits_BX = logits_by_portion(self.parts.model, queries, planned.portions)
                 scores_NX[done : done + len(planned)] = logits_BX
                 done += len(planned)
                 # slices are about equal, so this rank's tells of all
@@ -130,6 +131,12 @@ class Scorer:
         for rank, part in enumerate(gather_varied(mine, world.host_group)):
             everything[positions_of(plan, rank, world.num_ranks)] = part.numpy()
         return everything
+
+
+def logits_by_portion(model: TPNet, queries: Sequence[LinkQuery], portions: Sequence[slice]) -> Tensor:
+    """(B, X). Products of other sizes may be rounded otherwise: each portion by itself, as on any rank."""
+    parts = [portion for portion in portions if portion.start < portion.stop] or [slice(0)]
+    return torch.cat([logits_of(model, [query[part] for query in queries]) for part in parts])
 
 
 def logits_of(model: TPNet, queries: Sequence[LinkQuery]) -> Tensor:

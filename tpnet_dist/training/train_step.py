@@ -4,8 +4,8 @@
     score                  logits of the events and of what they are told apart from
     learn                  binary cross-entropy → gradients → all-reduce → Adam
 
-Every rank scores its slice of each timestamp batch of the step. The loss is the mean over all links of the
-step, so gradients do not depend on the number of ranks.
+Every rank scores its slice of each timestamp batch of the step, portion by portion. The loss is the mean over
+all links of the step, so gradients do not depend on the number of ranks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -67,12 +67,16 @@ class TrainStep:
         with record_function("query"):
             keys_B = event_keys(self.seed, epoch, planned.events_B)
             queries = self.queries.queries(planned, rows, keys_B)
+            portions = [[query[portion] for query in queries] for portion in planned.portions]
         with record_function("score"):
-            positive, negative = split_logits(self.engine.score(queries))
-            loss = links_loss(positive, negative) / (2 * num_events)
+            scored = [split_logits(logits) for logits in self.engine.score(portions)]
+            losses = [links_loss(*logits) / (2 * num_events) for logits in scored]
         with record_function("backward"):
-            self.engine.learn(loss)
-        return loss.detach(), positive.detach(), negative.detach()
+            self.engine.learn(torch.stack(losses).sum())
+        # in float64 a few float32 add up to the same in any order
+        loss = torch.stack(losses).detach().double().sum()
+        positive, negative = (torch.cat(logits).detach() for logits in zip(*scored, strict=True))
+        return loss, positive, negative
 
 
 def _waiting_for(batches: Iterable[tuple[PlannedLinks, Rows]]) -> Iterator[tuple[PlannedLinks, Rows]]:

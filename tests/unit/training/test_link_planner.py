@@ -17,6 +17,7 @@ from tpnet_dist.memory.neighbor_build import build_neighbor_index
 from tpnet_dist.memory.pipeline import MemoryRequest
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.ranks.exchange import LocalExchange
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.link_planner import LinkPlanner
 from tpnet_dist.training.links import PlannedLinks
 from tpnet_dist.training.run_data import chunks_of
@@ -33,8 +34,7 @@ def planner_of(log: EventLog, rank: int = 0, num_ranks: int = 1) -> LinkPlanner:
     index = build_neighbor_index(lambda: chunks_of(EventView(log, 0, len(log))), 0, NODES)
     return LinkPlanner(
         log=log,
-        rank=rank,
-        num_ranks=num_ranks,
+        portions=Portions.of(None, rank, num_ranks, "cpu"),
         neighbors=ShardedNeighbors(index, NODES, LocalExchange()),
         num_neighbors=NEIGHBORS,
         sampling="recent",

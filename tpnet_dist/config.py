@@ -15,6 +15,8 @@ MAX_SIZE = 2**16
 MAX_COMPETITORS = 100_000
 """Of an event in ranking, whose neighbours a rank holds all at once."""
 
+MAX_PORTIONS = 256
+"""Each is a forward pass of its own."""
 MAX_LEARNING_RATE = 1e37
 """Adam's first step takes ten times this, which float32 must hold."""
 MIN_TIMEOUT = 10
@@ -166,10 +168,10 @@ class TrainingConfig:
         for name in ("batch_size", "batches_per_step", "epochs", "patience"):
             _require(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "at least 1")
         _require(
-            self.portions is None or (self.portions >= 1 and self.portions.bit_count() == 1),
+            self.portions is None or (0 < self.portions <= MAX_PORTIONS and self.portions.bit_count() == 1),
             "training.portions",
             self.portions,
-            "a power of two",
+            f"a power of two, at most {MAX_PORTIONS}",
         )
         _require(
             self.max_steps is None or self.max_steps >= 1, "training.max_steps", self.max_steps, "at least 1"

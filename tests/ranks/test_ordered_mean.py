@@ -1,11 +1,19 @@
 """Gradients of several ranks are added pair by pair, wherever in a bucket they lie."""
 
+import os
+import re
+import time
+from collections.abc import Callable
+from unittest.mock import patch
+
+import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.rank_pool import RankPools
-from tpnet_dist.ranks.ordered_mean import ordered_mean
+from tests.rank_pool import RankFailure, RankPools
+from tpnet_dist.ranks.ordered_mean import DealTime, ordered_mean
 from tpnet_dist.ranks.world import World
 
 GRADIENTS = torch.tensor(
@@ -19,6 +27,9 @@ GRADIENTS = torch.tensor(
 """Of each rank, for five places: more than ranks, so some hold padding. Other orders give other means."""
 
 
+LATE = 0.4
+
+
 class Weights(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -30,10 +41,15 @@ class Weights(nn.Module):
 
 def mean_on_rank(world: World) -> torch.Tensor:
     scorer = DistributedDataParallel(Weights())
-    scorer.register_comm_hook(None, ordered_mean)
+    took = DealTime()
+    scorer.register_comm_hook(took, ordered_mean)
+    if world.rank == 3:
+        time.sleep(LATE)
     scorer(GRADIENTS[world.rank]).backward()
     gradient = scorer.module.weight.grad
     assert gradient is not None
+    # the others have waited for the late one, and say so
+    assert world.rank == 3 or took.seconds > LATE / 2
     return gradient
 
 
@@ -44,3 +60,31 @@ def test_means_are_those_of_sums_by_pairs(rank_pools: RankPools) -> None:
     assert (((one + two) + three) + four).div(4).tolist() != wanted.tolist()
     for gradient in rank_pools[4].run(mean_on_rank):
         assert torch.equal(gradient, wanted)
+
+
+def die_after_the_deal(world: World) -> None:
+    """On the last rank; the others go on to a gather that cannot end."""
+    scorer = DistributedDataParallel(Weights())
+    scorer.register_comm_hook(DealTime(), ordered_mean)
+    deal: Callable[..., object] = dist.all_to_all_single
+
+    def deal_and_die(*tensors: torch.Tensor) -> None:
+        deal(*tensors)
+        os._exit(3)
+
+    with patch.object(dist, "all_to_all_single", deal_and_die if world.rank == 3 else deal):
+        scorer(GRADIENTS[world.rank]).backward()
+
+
+def test_who_never_got_the_others_gradients_does_not_go_on_with_his_own(rank_pools: RankPools) -> None:
+    with pytest.raises(RankFailure) as failure:
+        rank_pools[4].run(die_after_the_deal)
+    assert "rank 3 of 4 ended with exit code 3" in str(failure.value)
+    # a rank whose neighbours in the ring still live may go on waiting
+    raised = {int(rank) for rank in re.findall(r"rank (\d) of 4 raised", str(failure.value))}
+    waiting = {
+        int(rank)
+        for ranks in re.findall(r"still at work: ranks \[(.*)\]", str(failure.value))
+        for rank in ranks.split(", ")
+    }
+    assert raised and raised | waiting == {0, 1, 2}

@@ -2,7 +2,7 @@
 
     1. plan    which rows this rank's slice needs, who owns them, who sends messages for which rows; clocks
     2. fetch   ids to the owners (already in the plan), rows back; unchanged ones may be held here
-    3. record  messages from the rows just fetched, summed per receiver, sent to the owners, added
+    3. record  messages from the rows just fetched, summed per receiver and portion, sent to the owners, added
 
 fetch(b) → record(b) → fetch(b+1) is the only order that matters; whoever consumes fetched rows is not in it.
 
@@ -82,7 +82,7 @@ class Memory:
         device: torch.device | str = "cpu",
     ) -> None:
         """`cache_rows`: how many of other ranks' rows this one may keep; changes no result. `portions`: of
-        every batch, see there."""
+        every batch, see `ranks.portions`."""
         _check_width(num_nodes, width, projection)
         # config
         self.num_nodes, self.walk, self.width, self.seed = num_nodes, walk, width, seed

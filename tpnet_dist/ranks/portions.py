@@ -9,7 +9,8 @@ sums over portions are made in an order of their own. Then one, two and four ran
     two ranks                       (0 1) + (2 3) here and (4 5) + (6 7) there, then both
     three ranks                     four portions cannot be dealt to three: one each, and other roundings
 
-On GPUs nothing is gained, since their kernels add in whatever order they come to: one portion for each rank.
+On GPUs gradients are added in whatever order kernels come to, so more portions would only cost time: there is
+one for each rank.
 """
 
 from dataclasses import dataclass

@@ -11,13 +11,13 @@ from typing import Any
 
 from tpnet_dist.config import TrainingConfig
 from tpnet_dist.errors import InputError
-from tpnet_dist.training.engine import ADAM
+from tpnet_dist.training.engine import adam_settings
 
 AUTO = "auto"
 ZERO_STAGES = (1, 2)
 
 
-def deepspeed_settings(config: TrainingConfig, num_ranks: int) -> dict[str, Any]:
+def deepspeed_settings(config: TrainingConfig, num_ranks: int, device_type: str) -> dict[str, Any]:
     """For `deepspeed.initialize`."""
     if config.precision == "float64":
         raise InputError(
@@ -27,7 +27,7 @@ def deepspeed_settings(config: TrainingConfig, num_ranks: int) -> dict[str, Any]
     path = _path(config)
     settings = _read(path)
     try:
-        for key, value in _decided(config, num_ranks).items():
+        for key, value in _decided(config, num_ranks, adam_settings(device_type)).items():
             _fill(settings, key, value)
         _fill_in_bfloat16(settings, config)
         _check_the_rest(settings)
@@ -52,17 +52,17 @@ def _read(path: Path | Traversable) -> dict[str, Any]:
     return settings
 
 
-def _decided(config: TrainingConfig, num_ranks: int) -> dict[str, Any]:
+def _decided(config: TrainingConfig, num_ranks: int, adam: dict[str, Any]) -> dict[str, Any]:
     """By dotted name. Counts of events are for DeepSpeed's own reports: slices are as large as they are."""
     largest_slice = -(-config.batch_size // num_ranks)
-    adam = {f"optimizer.params.{name}": value for name, value in ADAM.items()}
+    of_adam = {f"optimizer.params.{name}": value for name, value in adam.items()}
     return {
         "train_micro_batch_size_per_gpu": largest_slice,
         "gradient_accumulation_steps": config.batches_per_step,
         "train_batch_size": largest_slice * config.batches_per_step * num_ranks,
         "optimizer.type": "Adam",
         "optimizer.params.lr": config.learning_rate,
-        **adam,
+        **of_adam,
         # torch's own, whose state other engines can read; and Adam, which DeepSpeed takes for AdamW
         "optimizer.params.torch_adam": True,
         "optimizer.params.adam_w_mode": False,
@@ -104,7 +104,12 @@ def _check_the_rest(settings: dict[str, Any]) -> None:
             f"zero_optimization.stage is {_shown(stage)}, but must be 1 or 2: the weights are few, and every "
             "rank scores with all of them; write 1, or use --training.engine ddp"
         )
-    unknown = settings["optimizer"]["params"].keys() - {*ADAM, "lr", "torch_adam", "adam_w_mode"}
+    unknown = settings["optimizer"]["params"].keys() - {
+        *adam_settings("cpu"),
+        "lr",
+        "torch_adam",
+        "adam_w_mode",
+    }
     if unknown:
         raise InputError(f"optimizer.params.{min(unknown)} is set, but Adam has no such setting; take it out")
     for key, what in (

@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
 from tpnet_dist.model import LinkQuery, TPNet
-from tpnet_dist.ranks.ordered_mean import is_power_of_two, ordered_mean
+from tpnet_dist.ranks.ordered_mean import DealTime, ordered_mean
 
 OptimizerState = dict[str, dict[str, Any]]
 """What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
@@ -18,9 +18,19 @@ and from every engine."""
 Weights = dict[str, Tensor]
 Queries = Sequence[LinkQuery]
 """Of one portion of a batch."""
-ADAM: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "foreach": True}
-"""Besides the learning rate; the same in every engine. Not fused: on a host that rounds the last few values
-of a tensor otherwise than the rest, and engines cut weights into tensors each in its own way."""
+
+
+def adam_settings(device_type: str) -> dict[str, Any]:
+    """Besides the learning rate; the same in every engine. Fused, a host rounds the last few values of a
+    tensor otherwise than the rest, and engines cut weights into tensors each in its own way."""
+    is_host = device_type == "cpu"
+    return {
+        "betas": (0.9, 0.999),
+        "eps": 1e-8,
+        "weight_decay": 0.0,
+        "foreach": is_host,
+        "fused": not is_host,
+    }
 
 
 class Engine(Protocol):
@@ -54,6 +64,10 @@ class Engine(Protocol):
         """Every rank must call it."""
 
 
+def device_type_of(model: nn.Module) -> str:
+    return next(model.parameters()).device.type
+
+
 class LinkScorer(nn.Module):
     """All queries of a batch in one forward pass, as data parallelism wants it.
 
@@ -66,11 +80,14 @@ class LinkScorer(nn.Module):
         round otherwise, though rarely."""
         super().__init__()
         self.model, self._copies_weights = model, copies_weights
+        self._is_on_host = device_type_of(model) == "cpu"
 
     def forward(self, portions: Sequence[Queries] | None) -> list[list[Tensor]]:
         """Without portions, something that every weight has a part in."""
         if portions is None:
             return [[torch.stack([weight.sum() for weight in self.model.parameters()]).sum()]]
+        if len(portions) == 1 and not self._is_on_host:
+            return [[self.model(query) for query in portions[0]]]
         weights: Weights = dict(self.model.named_parameters())
         if self._copies_weights:
             weights = {name: weight.clone() for name, weight in weights.items()}
@@ -85,16 +102,19 @@ class LinkScorer(nn.Module):
 
 
 class DdpEngine:
-    """torch's DistributedDataParallel and Adam: gradients travel while others are still computed."""
+    """torch's DistributedDataParallel and Adam: gradients travel while others are still computed, but for a
+    part of them on four and more ranks of a host (`ordered_mean`)."""
 
     def __init__(self, model: TPNet, *, learning_rate: float, num_ranks: int) -> None:
         self._model, self._num_ranks = model, num_ranks
         self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
         self._let_the_group_end()
-        # of two ranks any order is the same, and a GPU knows none
-        if num_ranks > 2 and is_power_of_two(num_ranks) and next(model.parameters()).device.type == "cpu":
-            self._scorer.register_comm_hook(None, ordered_mean)
-        self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **ADAM)
+        self._dealt, device_type = DealTime(), device_type_of(model)
+        # of two ranks any order is the same
+        if device_type == "cpu" and num_ranks > 2 and num_ranks.bit_count() == 1:
+            self._scorer.register_comm_hook(self._dealt, ordered_mean)
+        adam = adam_settings(device_type)
+        self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **adam)
         self._settle_order_of_sums()
 
     def _let_the_group_end(self) -> None:
@@ -130,7 +150,8 @@ class DdpEngine:
         self._scorer._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
         times = self._scorer._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         hidden = times.get("backward_compute_comm_overlap_time", 0)
-        return float(times.get("backward_comm_time", 0) - hidden) / 1e9
+        # deals hold up what is computed, and look like a part of it
+        return float(times.get("backward_comm_time", 0) - hidden) / 1e9 + self._dealt.seconds
 
     def weights(self) -> Weights:
         return self._model.state_dict()

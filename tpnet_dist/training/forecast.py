@@ -54,7 +54,9 @@ class Forecast:
         forecast = world.on_every_rank(lambda: cls._on_this_rank(config, world))
         world.on_every_rank(lambda: forecast.require_room(world))
         if config.training.engine == "deepspeed":
-            world.on_first_rank(lambda: deepspeed_settings(config.training, world.num_ranks))
+            world.on_first_rank(
+                lambda: deepspeed_settings(config.training, world.num_ranks, world.device.type)
+            )
         if config.model.weights:
             path = Path(config.model.weights)
             world.on_first_rank(lambda: start_from(build_model(config, forecast.log), read_state(path), path))

@@ -64,7 +64,9 @@ class RunModel:
 def build_engine(config: Config, model: TPNet, world: World) -> Engine:
     if config.training.engine == "deepspeed":
         # the first rank reads the file for all
-        settings = world.on_first_rank(lambda: deepspeed_settings(config.training, world.num_ranks))
+        settings = world.on_first_rank(
+            lambda: deepspeed_settings(config.training, world.num_ranks, world.device.type)
+        )
         return DeepSpeedEngine(model, settings, world)
     return DdpEngine(model, learning_rate=config.training.learning_rate, num_ranks=world.num_ranks)
 

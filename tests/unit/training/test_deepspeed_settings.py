@@ -15,12 +15,14 @@ from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 def filled(folder: Path, settings: Any, *, ranks: int = 4, **training: Any) -> dict[str, Any]:
     path = folder / "mine.json"
     path.write_text(settings if isinstance(settings, str) else json.dumps(settings))
-    return deepspeed_settings(TrainingConfig(engine="deepspeed", deepspeed=str(path), **training), ranks)
+    return deepspeed_settings(
+        TrainingConfig(engine="deepspeed", deepspeed=str(path), **training), ranks, "cpu"
+    )
 
 
 def test_the_packaged_file_gets_all_from_our_settings() -> None:
     config = TrainingConfig(engine="deepspeed", learning_rate=3e-4, batch_size=201, batches_per_step=3)
-    settings = deepspeed_settings(config, 4)
+    settings = deepspeed_settings(config, 4, "cpu")
     assert '"auto"' not in json.dumps(settings)
     assert settings["train_micro_batch_size_per_gpu"] == 51
     assert settings["gradient_accumulation_steps"] == 3
@@ -102,9 +104,9 @@ def test_what_contradicts_our_settings_is_refused_in_one_sentence(
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=re.escape("none.json: No such file")):
-        deepspeed_settings(TrainingConfig(deepspeed=str(tmp_path / "none.json")), 1)
+        deepspeed_settings(TrainingConfig(deepspeed=str(tmp_path / "none.json")), 1, "cpu")
 
 
 def test_float64_is_not_deepspeeds() -> None:
     with pytest.raises(InputError, match=r"training.precision is float64, but DeepSpeed learns in float32"):
-        deepspeed_settings(TrainingConfig(engine="deepspeed", precision="float64"), 2)
+        deepspeed_settings(TrainingConfig(engine="deepspeed", precision="float64"), 2, "cpu")

@@ -47,7 +47,7 @@ def test_float32_follows_until_its_rounding_has_grown(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("num_ranks", "engine"), [(2, "ddp"), (4, "ddp"), (1, "deepspeed"), (2, "deepspeed")]
+    ("num_ranks", "engine"), [(2, "ddp"), (4, "ddp"), (1, "deepspeed"), (4, "deepspeed")]
 )
 def test_float32_is_the_same_to_the_last_bit_on_ranks_and_engines(
     rank_pools: RankPools, tmp_path: Path, num_ranks: int, engine: Literal["ddp", "deepspeed"]

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.rank_pool import RankFailure, RankPools
-from tpnet_dist.ranks.ordered_mean import DealTime, ordered_mean
+from tpnet_dist.ranks.ordered_mean import DealTime, ordered_mean, ordered_mean_hook
 from tpnet_dist.ranks.world import World
 
 GRADIENTS = torch.tensor(
@@ -42,7 +42,7 @@ class Weights(nn.Module):
 def mean_on_rank(world: World) -> torch.Tensor:
     scorer = DistributedDataParallel(Weights())
     took = DealTime()
-    scorer.register_comm_hook(took, ordered_mean)
+    scorer.register_comm_hook(took, ordered_mean_hook)
     if world.rank == 3:
         time.sleep(LATE)
     scorer(GRADIENTS[world.rank]).backward()
@@ -50,6 +50,7 @@ def mean_on_rank(world: World) -> torch.Tensor:
     assert gradient is not None
     # the others have waited for the late one, and say so
     assert world.rank == 3 or took.seconds > LATE / 2
+    assert torch.equal(ordered_mean(GRADIENTS[world.rank], dist.group.WORLD), gradient)
     return gradient
 
 
@@ -65,11 +66,11 @@ def test_means_are_those_of_sums_by_pairs(rank_pools: RankPools) -> None:
 def die_after_the_deal(world: World) -> None:
     """On the last rank; the others go on to a gather that cannot end."""
     scorer = DistributedDataParallel(Weights())
-    scorer.register_comm_hook(DealTime(), ordered_mean)
+    scorer.register_comm_hook(DealTime(), ordered_mean_hook)
     deal: Callable[..., object] = dist.all_to_all_single
 
-    def deal_and_die(*tensors: torch.Tensor) -> None:
-        deal(*tensors)
+    def deal_and_die(*tensors: torch.Tensor, group: None) -> None:
+        deal(*tensors, group=group)
         os._exit(3)
 
     with patch.object(dist, "all_to_all_single", deal_and_die if world.rank == 3 else deal):

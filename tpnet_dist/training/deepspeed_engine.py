@@ -25,6 +25,7 @@ from torch import Tensor
 from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
 from tpnet_dist.ranks.launch_environment import tell_deepspeed
+from tpnet_dist.ranks.ordered_mean import needs_order, ordered_mean
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.engine import LinkScorer, OptimizerState, Queries, Weights
 
@@ -48,6 +49,21 @@ class DeepSpeedEngine:
         except (AssertionError, ValueError, TypeError, self._deepspeed.DeepSpeedConfigError) as error:
             raise InputError(f"DeepSpeed refuses its settings: {error}; change its JSON") from error
         world.hold_to_timeout(self._engine.seq_data_parallel_group)
+        if needs_order(world.num_ranks, world.device.type):
+            self._add_in_order()
+
+    def _add_in_order(self) -> None:
+        """Gradients as DDP's engine does, where DeepSpeed would all-reduce a bucket of them."""
+        zero = self._engine.optimizer
+
+        def reduce_bucket(
+            bucket: list[Tensor], communication_data_type: torch.dtype, divide: bool = True, **_: object
+        ) -> Tensor:
+            mean = ordered_mean(zero.flatten(bucket).to(communication_data_type), zero.dp_process_group)
+            # by a power of two, so the sum is exact
+            return mean if divide else mean.mul_(self._num_ranks)
+
+        zero.allreduce_bucket = reduce_bucket
 
     @contextmanager
     def batch(self, *, is_last: bool) -> Iterator[None]:

@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
 from tpnet_dist.model import LinkQuery, TPNet
-from tpnet_dist.ranks.ordered_mean import DealTime, ordered_mean
+from tpnet_dist.ranks.ordered_mean import DealTime, needs_order, ordered_mean_hook
 
 OptimizerState = dict[str, dict[str, Any]]
 """What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
@@ -110,9 +110,8 @@ class DdpEngine:
         self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
         self._let_the_group_end()
         self._dealt, device_type = DealTime(), device_type_of(model)
-        # of two ranks any order is the same
-        if device_type == "cpu" and num_ranks > 2 and num_ranks.bit_count() == 1:
-            self._scorer.register_comm_hook(self._dealt, ordered_mean)
+        if needs_order(num_ranks, device_type):
+            self._scorer.register_comm_hook(self._dealt, ordered_mean_hook)
         adam = adam_settings(device_type)
         self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **adam)
         self._settle_order_of_sums()

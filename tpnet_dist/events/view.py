@@ -11,6 +11,9 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.shards import EVENTS_PER_ROW_GROUP, EventColumns, Times, concatenate
 from tpnet_dist.read_ahead import read_ahead
 
+EVENTS_PER_CHUNK = 25_000
+"""A quarter of a row group, since two chunks are held ahead, and what is made of one."""
+
 NodeMask = npt.NDArray[np.bool_]
 EventMask = npt.NDArray[np.bool_]
 
@@ -137,7 +140,7 @@ class EventView:
 
     def _select(self, start: int, stop: int, *, ahead: int = 0) -> Iterator[SelectedEvents]:
         moment, last_time = -1, None
-        for columns in self.log.stream(start, stop, ahead=ahead):
+        for columns in self.log.stream(start, stop, chunk_events=EVENTS_PER_CHUNK, ahead=ahead):
             if last_time is None:
                 moment, last_time = _first_at(self.log, columns.time[0], start), columns.time[:1]
             index = np.arange(start, start + len(columns), dtype=np.int64)

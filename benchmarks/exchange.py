@@ -36,7 +36,8 @@ from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.account import ExchangeAccount
-from tpnet_dist.ranks.blocks import Blocks, even_borders
+from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.world import World
 
 HOPS, NEIGHBORS = 3, 20
@@ -117,7 +118,7 @@ def measure_rank(world: World, log: Log, variant: Variant, warm_up: int, batch_s
             exchange.account, least = ExchangeAccount(), 0
         run = range(start, min(start + run_events, len(log.src)), batch_size)
         batches = [events_of(log, first, batch_size) for first in run]
-        slices = [slice_of(events, world) for events in batches]
+        slices = [slice_of(events, memory.portions) for events in batches]
         needed = [needed_nodes(neighbors, mine, log, at) for at, mine in zip(run, slices, strict=True)]
         for at, events, mine, further in zip(run, batches, slices, needed, strict=True):
             ends = torch.cat([mine.src_B, mine.dst_B])
@@ -134,8 +135,8 @@ def events_of(log: Log, first: int, batch_size: int) -> BatchEvents:
     return BatchEvents(log.src[rows], log.dst[rows], log.time[rows])
 
 
-def slice_of(events: BatchEvents, world: World) -> BatchEvents:
-    here = slice(*even_borders(len(events), world.num_ranks)[world.rank : world.rank + 2])
+def slice_of(events: BatchEvents, portions: Portions) -> BatchEvents:
+    here = portions.slice_of(len(events))
     return BatchEvents(events.src_B[here], events.dst_B[here], events.time_B[here])
 
 

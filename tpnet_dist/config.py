@@ -138,8 +138,8 @@ class TrainingConfig:
     batches_per_step: int = 1
     """Timestamp batches per optimizer step."""
     portions: int | None = None
-    """Parts of every batch that sums over its events are made of, a power of two: on 1, 2, 4 … up to so many
-    ranks of a CPU results are the same to the last bit. Left away: 4 on CPUs, one for each rank on GPUs."""
+    """Parts of every batch that sums over its events are made of, a power of two: on up to so many ranks of
+    CPUs results are the same to the last bit. Left away: 4 on CPUs, one for each rank on GPUs."""
     epochs: int = 100
     """At most so many passes over the training events."""
     max_steps: int | None = None

@@ -60,7 +60,7 @@ def test_both_engines_train_the_same(rank_pools: RankPools, folder: Path, tmp_pa
 @needs_deepspeed
 @pytest.mark.slow
 @pytest.mark.parametrize("batches_per_step", [1, 3])
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_both_engines_train_the_same_with_features(
     rank_pools: RankPools, with_features: Path, tmp_path: Path, ranks: int, batches_per_step: int
 ) -> None:

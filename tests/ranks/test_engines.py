@@ -95,6 +95,12 @@ def moments(state: OptimizerState, name: str) -> Weights:
     return {weight: kept[name] for weight, kept in state.items()}
 
 
+def norm_of_moments(outcome: Learned) -> float:
+    return float(
+        torch.cat([kept.flatten() for kept in moments(outcome.optimizer, "exp_avg").values()]).norm()
+    )
+
+
 LESSONS = {
     "one batch a step": Lesson(DDP),
     "three batches a step, features": Lesson(replace(DDP, batches_per_step=3), edge_width=3),
@@ -102,7 +108,7 @@ LESSONS = {
 }
 
 
-@pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
 def test_deepspeed_learns_as_ddp_does(rank_pools: RankPools, lesson: Lesson, ranks: int) -> None:
     theirs = replace(lesson, config=replace(lesson.config, engine="deepspeed"))
@@ -113,7 +119,7 @@ def test_deepspeed_learns_as_ddp_does(rank_pools: RankPools, lesson: Lesson, ran
         require_close(moments(deepspeed.optimizer, name), moments(ddp.optimizer, name), tolerance=0)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_ranks_learn_the_same_to_the_last_bit(rank_pools: RankPools, ranks: int) -> None:
     """Portions of ten and eleven events, and of none."""
     for events in (41, 3):
@@ -122,12 +128,22 @@ def test_ranks_learn_the_same_to_the_last_bit(rank_pools: RankPools, ranks: int)
         require_close(together.weights, alone.weights, tolerance=0)
 
 
-def test_gradients_in_shares_learn_the_same(rank_pools: RankPools, tmp_path: Path) -> None:
-    """ZeRO stage 2."""
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize(
+    "zero",
+    [{"stage": 2, "reduce_bucket_size": 500}, {"stage": 2, "reduce_scatter": False}],
+    ids=["in shares", "whole"],
+)
+def test_zero_stage_2_learns_the_same(
+    rank_pools: RankPools, tmp_path: Path, zero: dict[str, Any], ranks: int
+) -> None:
+    """Moments tell a sum of gradients from their mean, which Adam's steps do not."""
     config = replace(DDP, batches_per_step=2)
-    theirs = with_json(config, tmp_path, {"zero_optimization": {"stage": 2, "reduce_bucket_size": 500}})
-    ddp, deepspeed = (learned(rank_pools, 2, Lesson(each)) for each in (config, theirs))
+    theirs = with_json(config, tmp_path, {"zero_optimization": zero})
+    ddp, deepspeed = (learned(rank_pools, ranks, Lesson(each)) for each in (config, theirs))
     np.testing.assert_allclose(deepspeed.losses, ddp.losses, rtol=1e-5)
+    for name in ("exp_avg", "exp_avg_sq"):
+        require_close(moments(deepspeed.optimizer, name), moments(ddp.optimizer, name), tolerance=1e-5)
 
 
 @pytest.mark.parametrize("ranks", [3, 4])
@@ -176,6 +192,8 @@ def test_weights_in_bfloat16_have_masters_in_float32(
     require_close(rest.weights, whole.weights, tolerance=0)
     exact = learned(rank_pools, 1, Lesson(replace(DDP, learning_rate=1e-3)))
     np.testing.assert_allclose(whole.losses, exact.losses, rtol=0.02)
+    # a mean over the ranks would be half of it
+    np.testing.assert_allclose(norm_of_moments(whole), norm_of_moments(exact), rtol=0.1)
 
 
 def test_products_in_bfloat16_learn_alike_on_both_engines(rank_pools: RankPools) -> None:

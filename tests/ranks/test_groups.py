@@ -69,7 +69,7 @@ def test_empty_pieces_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["decay", "count", "transition"])
-@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
 def test_pieces_on_many_ranks_equal_one_batch_on_one(
     rank_pools: RankPools, kind: WalkKind, num_ranks: int
 ) -> None:

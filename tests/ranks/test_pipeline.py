@@ -66,7 +66,7 @@ def test_depth_changes_no_bit(prefetch: int) -> None:
     assert_identical(shallow, everything_fetched(None, prefetch))
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
 def test_depth_changes_no_bit_on_many_ranks(rank_pools: RankPools, num_ranks: int) -> None:
     shallow = rank_pools[num_ranks].run(on_rank, 0)
     for prefetch in (1, 4):

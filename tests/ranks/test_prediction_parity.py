@@ -40,7 +40,7 @@ def require_the_trainers_scores(rank_pools: RankPools, num_ranks: int, config: C
     np.testing.assert_allclose(found, trainers.scores_N2, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
 def test_a_replayed_test_part_has_the_trainers_scores(
     rank_pools: RankPools, folder: Path, tmp_path: Path, num_ranks: int
 ) -> None:

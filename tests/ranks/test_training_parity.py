@@ -91,7 +91,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_one_two_and_four_ranks_train_the_same(
+def test_one_to_four_ranks_train_the_same(
     rank_pools: RankPools, folder: Path, tmp_path: Path, variant: str
 ) -> None:
     """To the last bit, but with several batches a step, whose gradients each rank adds up first."""
@@ -102,7 +102,7 @@ def test_one_two_and_four_ranks_train_the_same(
 def test_with_other_portions_ranks_train_the_same_but_for_rounding(
     rank_pools: RankPools, folder: Path, tmp_path: Path
 ) -> None:
-    """Two each on four ranks; on two and four of them with one portion, one for each rank."""
+    """Two each on four ranks; where there is one only, one for each rank."""
     config = small_config(folder, training={"portions": 8, **ONE_EPOCH})
     require_parity(rank_pools, config, tmp_path / "eight")
     config = small_config(folder, training={"portions": 1, **ONE_EPOCH})
@@ -146,11 +146,13 @@ def require_parity(
     is_exact: bool = True,
 ) -> None:
     tmp_path.mkdir(exist_ok=True)
-    outcomes = {ranks: rank_pools[ranks].run(train_on, config, tmp_path / str(ranks)) for ranks in (1, 2, 4)}
+    outcomes = {
+        ranks: rank_pools[ranks].run(train_on, config, tmp_path / str(ranks)) for ranks in (1, 2, 3, 4)
+    }
     [alone] = outcomes[1]
     losses = alone.pop("losses")
     assert set(settings) <= set(alone["test"])
-    for ranks in (2, 4):
+    for ranks in (2, 3, 4):
         found = outcomes[ranks][0].pop("losses")
         np.testing.assert_allclose(found, losses, rtol=LAST_BIT if is_exact else TOLERANCE)
         for figures in outcomes[ranks]:

@@ -100,7 +100,7 @@ class RecordPlanner:
         to_Y, portion_Y = touched.is_in_portion_QV[:, self.shared_S].T.nonzero()
         batch_S = touched.batch_V[self.shared_S]
         # own sums come first, then those of the other ranks in turn
-        sender_Y = portion_Y // touched.portions.per_rank
+        sender_Y = touched.portions.rank_of[portion_Y]
         turn_Y = np.where(sender_Y == touched.rank, 0, 1 + sender_Y)
         place_Y = places_when_sorted(batch_S[to_Y] * (num_ranks + 1) + turn_Y)
         # of each batch: its rows, then its sums

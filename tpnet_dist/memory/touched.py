@@ -56,8 +56,7 @@ class Touched:
         portion_E = _portions(run, portions.count).repeat(2)
         is_in_portion_QV = np.zeros((portions.count, len(key_V)), bool)
         is_in_portion_QV[portion_E, place_E] = True
-        first_mine = portions.rank * portions.per_rank
-        mine_QV = is_in_portion_QV[first_mine : first_mine + portions.per_rank]
+        mine_QV = is_in_portion_QV[portions.numbers.start : portions.numbers.stop]
         return cls(
             run=run,
             blocks=blocks,
@@ -71,7 +70,7 @@ class Touched:
             is_mine_V=np.logical_or.reduce(mine_QV),
             place_E=place_E,
             portion_E=portion_E,
-            mine_M=end_E[portion_E[end_E] // portions.per_rank == portions.rank],
+            mine_M=end_E[portions.rank_of[portion_E[end_E]] == portions.rank],
         )
 
     @property

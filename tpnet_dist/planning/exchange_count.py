@@ -127,9 +127,9 @@ def expected_traffic(
     """Of one batch on one rank, where nodes meet at random and no row is held from before."""
     if not config.memory.enabled:
         return RowTraffic(1)
-    portions = Portions.of(config.training.portions, 0, num_ranks, device_type)
+    portions = Portions.of(config.training.portions, 0, num_ranks, device_type).count
     events = config.training.batch_size / num_ranks
-    ends = portions.per_rank * _distinct(2 * events / portions.per_rank, log.num_nodes)
+    ends = portions / num_ranks * _distinct(2 * config.training.batch_size / portions, log.num_nodes)
     slots = 3 * events * (1 + config.model.neighbors) if with_neighbors else 2 * events
     remote = 1 - 1 / num_ranks
     return RowTraffic(1, round(_distinct(slots, log.num_nodes) * remote), round(ends * remote))

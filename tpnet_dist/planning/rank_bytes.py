@@ -102,7 +102,7 @@ def rank_bytes(
         features=FLOAT_BYTES * (log.num_nodes * log.node_width + len(log) * log.edge_width),
         weights=weight_count(config, log) * FLOAT_BYTES * (STATES_PER_WEIGHT + (num_ranks > 1)),
         activations=int(held * (cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes)),
-        in_flight=int(held * _in_flight(config, log, num_ranks)) if has_memory else 0,
+        in_flight=int(held * _in_flight(config, log, num_ranks, events)) if has_memory else 0,
         base=device.base_bytes,
         host_base=0 if device.is_host else device.host_base_bytes,
     )
@@ -139,9 +139,9 @@ def _neighbor_bytes(config: Config, log: LogShape, num_ranks: int, train_share: 
     return int(BYTES_PER_ENTRY * 2 * len(log) * (1 + train_share) / num_ranks)
 
 
-def _in_flight(config: Config, log: LogShape, num_ranks: int) -> int:
+def _in_flight(config: Config, log: LogShape, num_ranks: int, events: int) -> int:
     """Of the batch in work, those ahead of it, and that on its way, if no two slots share a node."""
-    slots = min(slots_of(config, num_ranks), log.num_nodes)
+    slots = min(slots_of(config, events), log.num_nodes)
     kept = bytes_per_row(
         config.memory.hops + 1, memory_width(config.memory, log), torch.float32, torch.float32
     )

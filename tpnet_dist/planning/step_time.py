@@ -16,7 +16,8 @@ from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import Cost, scoring_cost, training_cost, weight_count
-from tpnet_dist.training.memory_sizes import FLOAT_BYTES, slots_of_events
+from tpnet_dist.ranks.portions import Portions
+from tpnet_dist.training.memory_sizes import FLOAT_BYTES, slots_of
 
 _PASSES_OF_ADAM = 12
 """Over the weights: gradient, weight and two moments, read and written, and what lies between."""
@@ -70,7 +71,8 @@ def training_step_time(
     config: Config, log: LogShape, num_ranks: int, device: Device, traffic: RowTraffic
 ) -> StepTime:
     """Of `batches_per_step` batches; `traffic`: of one rank, mean of its batches if there are several."""
-    batches, events = config.training.batches_per_step, -(-config.training.batch_size // num_ranks)
+    batches = config.training.batches_per_step
+    events = _most_events(config, config.training.batch_size, num_ranks, device)
     weight_bytes = weight_count(config, log) * FLOAT_BYTES
     one_batch = _time(
         config,
@@ -96,10 +98,15 @@ def _gradient_seconds(weight_bytes: int, num_ranks: int, device: Device) -> floa
 def scoring_step_time(
     config: Config, log: LogShape, num_ranks: int, device: Device, traffic: RowTraffic
 ) -> StepTime:
-    events = -(-config.evaluation.batch_size // num_ranks)
+    events = _most_events(config, config.evaluation.batch_size, num_ranks, device)
     cost = scoring_cost(config, log, events)
     sent = _row_bytes(config, log, traffic)
     return _time(config, log, num_ranks, device, events, cost, more_bytes=0.0, sent=sent)
+
+
+def _most_events(config: Config, batch_size: int, num_ranks: int, device: Device) -> int:
+    """Of a batch, those of the rank that the others wait for."""
+    return Portions.of(config.training.portions, 0, num_ranks, device.type).largest_slice(batch_size)
 
 
 def _row_bytes(config: Config, log: LogShape, traffic: RowTraffic) -> float:
@@ -119,7 +126,7 @@ def _time(
     sent: float,
 ) -> StepTime:
     """Of a batch of which this rank has so many events."""
-    slots = slots_of_events(config, events)
+    slots = slots_of(config, events)
     held = WireSizes.of(config, log).row if config.memory.enabled else 0
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0

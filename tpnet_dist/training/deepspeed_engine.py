@@ -25,7 +25,7 @@ from torch import Tensor
 from tpnet_dist.errors import InputError
 from tpnet_dist.model import TPNet
 from tpnet_dist.ranks.launch_environment import tell_deepspeed
-from tpnet_dist.ranks.ordered_mean import needs_order, ordered_mean
+from tpnet_dist.ranks.ordered_sum import needs_order, ordered_sum
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.engine import LinkScorer, OptimizerState, Queries, Weights
 
@@ -37,7 +37,7 @@ class DeepSpeedEngine:
     """`settings`: those of `deepspeed_settings`. Uses the process group that is there."""
 
     def __init__(self, model: TPNet, settings: dict[str, Any], world: World) -> None:
-        self._model, self._num_ranks = model, world.num_ranks
+        self._model = model
         tell_deepspeed(world.rank_of_node, world.device.type)
         self._deepspeed = _import_deepspeed()
         try:
@@ -56,12 +56,8 @@ class DeepSpeedEngine:
         """Gradients as DDP's engine does, where DeepSpeed would all-reduce a bucket of them."""
         zero = self._engine.optimizer
 
-        def reduce_bucket(
-            bucket: list[Tensor], communication_data_type: torch.dtype, divide: bool = True, **_: object
-        ) -> Tensor:
-            mean = ordered_mean(zero.flatten(bucket).to(communication_data_type), zero.dp_process_group)
-            # by a power of two, so the sum is exact
-            return mean if divide else mean.mul_(self._num_ranks)
+        def reduce_bucket(bucket: list[Tensor], communication_data_type: torch.dtype, **_: object) -> Tensor:
+            return ordered_sum(zero.flatten(bucket).to(communication_data_type), zero.dp_process_group)
 
         zero.allreduce_bucket = reduce_bucket
 
@@ -75,8 +71,8 @@ class DeepSpeedEngine:
         return logits
 
     def learn(self, loss: Tensor) -> None:
-        # DeepSpeed averages over ranks where we want the sum, and over batches unless told not to
-        self._engine.backward(loss * self._num_ranks, scale_wrt_gas=False)
+        # DeepSpeed averages over batches unless told not to
+        self._engine.backward(loss, scale_wrt_gas=False)
 
     def step(self) -> None:
         self._engine.step()

@@ -11,6 +11,7 @@ from typing import Any
 
 from tpnet_dist.config import TrainingConfig
 from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.engine import adam_settings
 
 AUTO = "auto"
@@ -27,7 +28,7 @@ def deepspeed_settings(config: TrainingConfig, num_ranks: int, device_type: str)
     path = _path(config)
     settings = _read(path)
     try:
-        for key, value in _decided(config, num_ranks, adam_settings(device_type)).items():
+        for key, value in _decided(config, num_ranks, device_type).items():
             _fill(settings, key, value)
         _fill_in_bfloat16(settings, config)
         _check_the_rest(settings)
@@ -52,10 +53,11 @@ def _read(path: Path | Traversable) -> dict[str, Any]:
     return settings
 
 
-def _decided(config: TrainingConfig, num_ranks: int, adam: dict[str, Any]) -> dict[str, Any]:
+def _decided(config: TrainingConfig, num_ranks: int, device_type: str) -> dict[str, Any]:
     """By dotted name. Counts of events are for DeepSpeed's own reports: slices are as large as they are."""
-    largest_slice = -(-config.batch_size // num_ranks)
-    of_adam = {f"optimizer.params.{name}": value for name, value in adam.items()}
+    portions = Portions.of(config.portions, 0, num_ranks, device_type)
+    largest_slice = portions.largest_slice(config.batch_size)
+    of_adam = {f"optimizer.params.{name}": value for name, value in adam_settings(device_type).items()}
     return {
         "train_micro_batch_size_per_gpu": largest_slice,
         "gradient_accumulation_steps": config.batches_per_step,
@@ -67,8 +69,8 @@ def _decided(config: TrainingConfig, num_ranks: int, adam: dict[str, Any]) -> di
         "optimizer.params.torch_adam": True,
         "optimizer.params.adam_w_mode": False,
         "gradient_clipping": 0.0,
-        # the loss is multiplied by the number of ranks instead
-        "gradient_allreduce_op": "mean",
+        # a rank's loss is its share of the loss
+        "gradient_allreduce_op": "sum",
         "fp16.enabled": False,
         # the model does this itself
         "torch_autocast.enabled": False,

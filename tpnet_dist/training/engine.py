@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
 from tpnet_dist.model import LinkQuery, TPNet
-from tpnet_dist.ranks.ordered_mean import DealTime, needs_order, ordered_mean_hook
+from tpnet_dist.ranks.ordered_sum import DealTime, needs_order, ordered_sum_hook
 
 OptimizerState = dict[str, dict[str, Any]]
 """What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
@@ -103,18 +103,22 @@ class LinkScorer(nn.Module):
 
 class DdpEngine:
     """torch's DistributedDataParallel and Adam: gradients travel while others are still computed, but for a
-    part of them on four and more ranks of a host (`ordered_mean`)."""
+    part of them on three and more ranks of a host (`ordered_sum`)."""
 
     def __init__(self, model: TPNet, *, learning_rate: float, num_ranks: int) -> None:
-        self._model, self._num_ranks = model, num_ranks
+        self._model = model
         self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
         self._let_the_group_end()
         self._dealt, device_type = DealTime(), device_type_of(model)
+        # of its own data parallelism averages over ranks where we want the sum
+        self._loss_scale = num_ranks
         if needs_order(num_ranks, device_type):
-            self._scorer.register_comm_hook(self._dealt, ordered_mean_hook)
+            self._scorer.register_comm_hook(self._dealt, ordered_sum_hook)
+            self._loss_scale = 1
+        else:
+            self._settle_order_of_sums()
         adam = adam_settings(device_type)
         self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **adam)
-        self._settle_order_of_sums()
 
     def _let_the_group_end(self) -> None:
         """A group of ranks ends with its last owner, and waits for its threads, which may want the GIL.
@@ -123,11 +127,12 @@ class DdpEngine:
         self._scorer.__dict__["process_group_until_the_end"] = self._scorer.process_group
 
     def _settle_order_of_sums(self) -> None:
-        """After the first gradients of a process data parallelism orders weights anew, and a sum over three
-        ranks depends on the place of a weight. A run that goes on must not notice: have it done before."""
+        """After the first gradients of a process data parallelism orders weights anew, and an all-reduce over
+        three ranks of GPUs depends on the place of a weight. A run that goes on must not notice: have it done
+        before."""
         [[something]] = self._scorer(None)
         something.backward()
-        self._optimizer.zero_grad(set_to_none=True)
+        self._scorer.zero_grad(set_to_none=True)
 
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
         return nullcontext() if is_last else self._scorer.no_sync()
@@ -137,8 +142,7 @@ class DdpEngine:
         return logits
 
     def learn(self, loss: Tensor) -> None:
-        # data parallelism averages over ranks where we want the sum
-        (loss * self._num_ranks).backward()  # type: ignore[no-untyped-call]
+        (loss * self._loss_scale).backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
         self._optimizer.step()

@@ -12,6 +12,7 @@ from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.split import Split
 from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.memory_sizes import (
@@ -38,7 +39,7 @@ class Forecast:
     log: EventLog
     split: Split
     plan: BatchPlan
-    ranks: int
+    portions: Portions
     width: int
     memory: MemorySizes
     """Per rank; like all that follow."""
@@ -86,7 +87,7 @@ class Forecast:
             log=log,
             split=split,
             plan=plan_of(split.train, config, config.training.batch_size),
-            ranks=world.num_ranks,
+            portions=world.portions(config.training.portions),
             width=memory_width(config.memory, log),
             memory=MemorySizes.of(
                 config,
@@ -128,7 +129,7 @@ class Forecast:
         for name, value in self._lines():
             table.add_row(name, value)
         console.print(table)
-        for remark in remarks_on(self.split):
+        for remark in remarks_on(self.split, self.portions):
             console.print(remark, highlight=False)
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -141,7 +142,7 @@ class Forecast:
                 f"{self.config.data.batching}: {len(self.plan):,} batches, {steps:,} steps an epoch",
             ),
             ("training", f"at most {training.epochs} epochs for each of {len(training.all_seeds())} seed(s)"),
-            ("ranks", str(self.ranks)),
+            ("ranks", str(self.portions.num_ranks)),
             ("rows, per rank", f"{size(self.memory.rows)}, width {self.width}"),
             (
                 "row cache, per rank",
@@ -155,11 +156,18 @@ class Forecast:
         ]
 
 
-def remarks_on(split: Split) -> list[str]:
-    """What may surprise at the end."""
-    if split.inductive(split.test):
-        return []
-    return ["No test event has a node unseen in training: there will be no inductive figures."]
+def remarks_on(split: Split, portions: Portions) -> list[str]:
+    """What may surprise."""
+    remarks = []
+    if not split.inductive(split.test):
+        remarks.append("No test event has a node unseen in training: there will be no inductive figures.")
+    if not portions.are_even:
+        remarks.append(
+            f"The {portions.count} portions of a batch fall unevenly to {portions.num_ranks} ranks, "
+            f"up to {portions.most_per_rank} to one, so that sums are made as on one rank; "
+            "--training.portions 1 is faster, and rounds otherwise."
+        )
+    return remarks
 
 
 def size(num_bytes: float) -> str:

@@ -95,16 +95,15 @@ class LinkPlanner:
     def _pieces(self, num_events: int, events_per_piece: int | None) -> list[slice]:
         """Of this rank's slice, none in two portions unless it is the whole slice; as many on every rank,
         though some may be empty."""
-        mine = self.portions.mine(num_events)
-        largest_slice = -(-num_events // self.portions.num_ranks)
-        if events_per_piece is None or largest_slice <= events_per_piece:
-            return [slice(mine[0].start, mine[-1].stop)]
+        portions, whole = self.portions, self.portions.slice_of(num_events)
+        if events_per_piece is None or portions.largest_slice(num_events) <= events_per_piece:
+            return [whole]
+        mine, none = portions.mine(num_events), slice(whole.stop, whole.stop)
+        mine += [none] * (portions.most_per_rank - len(mine))
         return [
             slice(min(start, portion.stop), min(start + events_per_piece, portion.stop))
             for portion in mine
-            for start in range(
-                portion.start, portion.start + self.portions.largest(num_events), events_per_piece
-            )
+            for start in range(portion.start, portion.start + portions.largest(num_events), events_per_piece)
         ]
 
     def _plan(self, batch: EventBatch, here: slice, memory_time: float) -> PlannedLinks:

@@ -60,7 +60,8 @@ class MemorySizes:
         step = step_bytes_of(config, log, world.num_ranks)
         left = free - rows - clocks * computes_on_host(world) - weights - step
         cache_rows = rows_to_keep(settings.cache_rows, kept_bytes, remote=remote, free=free, left=left)
-        exchange = min(slots_of(config, world.num_ranks), remote) * kept_bytes
+        events = world.portions(config.training.portions).largest_slice(config.training.batch_size)
+        exchange = min(slots_of(config, events), remote) * kept_bytes
         return cls(rows, clocks, cache_rows, cache_rows * kept_bytes, exchange)
 
 
@@ -72,19 +73,15 @@ def rows_to_keep(asked: int | None, row_bytes: int, *, remote: int, free: int, l
     return max(0, min(most, room, remote))
 
 
-def slots_of(config: Config, num_ranks: int) -> int:
-    """Nodes of a rank's slice of a training batch."""
-    return slots_of_events(config, -(-config.training.batch_size // num_ranks))
-
-
-def slots_of_events(config: Config, events: int) -> int:
-    """Two ends, a negative, and the neighbours of each."""
+def slots_of(config: Config, events: int) -> int:
+    """Nodes of so many training events: two ends, a negative, and the neighbours of each."""
     return events * 3 * (1 + config.model.neighbors)
 
 
 def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
     """What a rank works with in a training step, at the least: the rows of neighbours, slot by slot and once
-    more in the order of their products, and what the mixer keeps. Other layers come on top."""
+    more in the order of their products, and what the mixer keeps. Other layers come on top. Of ranks with
+    uneven slices the mean, since those of a host share its memory."""
     events, model = -(-config.training.batch_size // num_ranks), config.model
     row = row_bytes_of(config, log) if config.memory.enabled else 0
     rows = 2 * 3 * events * model.neighbors * row

@@ -78,7 +78,7 @@ def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileW
     data, display = open_data(config, world), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
     if world.rank == 0:
-        for remark in remarks_on(data.split):
+        for remark in remarks_on(data.split, world.portions(config.training.portions)):
             display.say(remark)
     passes = Passes(config, data)
     by_seed = {}

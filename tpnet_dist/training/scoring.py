@@ -6,7 +6,7 @@ Shape letters: N events of the part, X links scored per event: itself, then its 
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.config import Config
-from tpnet_dist.events.batch_plan import BatchPlan, Positions, slice_of
+from tpnet_dist.events.batch_plan import BatchPlan, Positions
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_draws import SampleKey
 from tpnet_dist.model import LinkQuery, TPNet
 from tpnet_dist.ranks.gather import gather_varied
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.stop_request import StopAsked
 from tpnet_dist.training.display import Display
 from tpnet_dist.training.figures import Scores
@@ -103,7 +104,7 @@ class Scorer:
             events_per_piece=max(1, LINKS_PER_PIECE // links_per_event),
         )
         self.parts.model.eval()
-        num_mine = len(positions_of(plan, world.rank, world.num_ranks))
+        num_mine = len(positions_of(plan, planner.portions))
         # in one piece: small tensors that stay would lie between the large ones that come and go, and no two
         # of these have the same size, so the heap would grow without end; and on the host: ranking 1e8 events
         # would fill a GPU
@@ -117,19 +118,18 @@ class Scorer:
                 logits_BX = logits_by_portion(self.parts.model, queries, planned.portions)
                 scores_NX[done : done + len(planned)] = logits_BX
                 done += len(planned)
-                # slices are about equal, so this rank's tells of all
-                self.display.advance(len(planned) * world.num_ranks)
+                # portions are about equal, so this rank's tell of all
+                self.display.advance(len(planned) * planner.portions.count // len(planner.portions.numbers))
         assert done == num_mine
-        everything = self._gather(scores_NX, plan)
+        everything = self._gather(scores_NX, plan, planner.portions)
         (speed or self.speed).add(len(view), everything.size, time.perf_counter() - started)
         return everything
 
-    def _gather(self, mine: Tensor, plan: BatchPlan) -> Scores:
+    def _gather(self, mine: Tensor, plan: BatchPlan, portions: Portions) -> Scores:
         """Every rank scored its slice of each batch; put them in the order of the events."""
-        world = self.data.world
         everything = np.empty((plan.num_events, mine.shape[1]), dtype=np.float32)
-        for rank, part in enumerate(gather_varied(mine, world.host_group)):
-            everything[positions_of(plan, rank, world.num_ranks)] = part.numpy()
+        for rank, part in enumerate(gather_varied(mine, self.data.world.host_group)):
+            everything[positions_of(plan, replace(portions, rank=rank))] = part.numpy()
         return everything
 
 
@@ -145,7 +145,7 @@ def logits_of(model: TPNet, queries: Sequence[LinkQuery]) -> Tensor:
     return torch.cat([model(part) for part in parts], dim=1)
 
 
-def positions_of(plan: BatchPlan, rank: int, num_ranks: int) -> Positions:
+def positions_of(plan: BatchPlan, portions: Portions) -> Positions:
     """The events of a rank's slices, batch after batch."""
-    slices = [np.arange(*slice_of(batch.start, batch.stop, rank, num_ranks)) for batch in plan.batches()]
+    slices = [np.arange(batch.start, batch.stop)[portions.slice_of(len(batch))] for batch in plan.batches()]
     return np.concatenate([np.empty(0, dtype=np.int64), *slices])

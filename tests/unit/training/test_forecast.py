@@ -11,9 +11,10 @@ from tests.rank_pool import world_of_one
 from tests.training_runs import small_config, small_log
 from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
+from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.world import World
 from tpnet_dist.training import memory_sizes, room
-from tpnet_dist.training.forecast import Forecast
+from tpnet_dist.training.forecast import Forecast, remarks_on
 from tpnet_dist.training.run import evaluate
 from tpnet_dist.training.run_folder import RunFolder
 
@@ -92,3 +93,15 @@ def test_what_cannot_be_evaluated_here_is_refused_before_anything_is_opened(
     remedy = r"are free; use more ranks: torchrun --nproc_per_node=N -m tpnet_dist\.evaluate$"
     with pytest.raises(InputError, match=remedy):
         evaluate(RunFolder(tmp_path), config, on_gpu)
+
+
+@pytest.mark.parametrize(("ranks", "wanted", "told"), [(3, None, True), (3, 1, False), (4, None, False)])
+def test_ranks_with_uneven_slices_are_told_why(
+    config: Config, on_host: World, ranks: int, wanted: int | None, told: bool
+) -> None:
+    remarks = remarks_on(Forecast.of(config, on_host).split, Portions.of(wanted, 0, ranks, "cpu"))
+    sentence = (
+        "The 4 portions of a batch fall unevenly to 3 ranks, up to 2 to one, so that sums are made as on one "
+        "rank; --training.portions 1 is faster, and rounds otherwise."
+    )
+    assert (sentence in remarks) == told

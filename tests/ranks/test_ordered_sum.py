@@ -1,4 +1,4 @@
-"""Gradients of several ranks are added pair by pair, wherever in a bucket they lie."""
+"""Gradients of several ranks are added half by half, wherever in a bucket they lie."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.rank_pool import RankFailure, RankPools
-from tpnet_dist.ranks.ordered_mean import DealTime, ordered_mean, ordered_mean_hook
+from tpnet_dist.ranks.ordered_sum import DealTime, ordered_sum, ordered_sum_hook
 from tpnet_dist.ranks.world import World
 
 GRADIENTS = torch.tensor(
@@ -39,34 +39,37 @@ class Weights(nn.Module):
         return (self.weight * gradient).sum()
 
 
-def mean_on_rank(world: World) -> torch.Tensor:
+def sum_on_rank(world: World) -> torch.Tensor:
     scorer = DistributedDataParallel(Weights())
     took = DealTime()
-    scorer.register_comm_hook(took, ordered_mean_hook)
-    if world.rank == 3:
+    scorer.register_comm_hook(took, ordered_sum_hook)
+    is_late = world.rank == world.num_ranks - 1
+    if is_late:
         time.sleep(LATE)
     scorer(GRADIENTS[world.rank]).backward()
     gradient = scorer.module.weight.grad
     assert gradient is not None
     # the others have waited for the late one, and say so
-    assert world.rank == 3 or took.seconds > LATE / 2
-    assert torch.equal(ordered_mean(GRADIENTS[world.rank], dist.group.WORLD), gradient)
+    assert is_late or took.seconds > LATE / 2
+    assert torch.equal(ordered_sum(GRADIENTS[world.rank], dist.group.WORLD), gradient)
     return gradient
 
 
-def test_means_are_those_of_sums_by_pairs(rank_pools: RankPools) -> None:
+def test_sums_are_those_of_halves(rank_pools: RankPools) -> None:
     one, two, three, four = GRADIENTS
-    wanted = ((one + two) + (three + four)) / 4
-    assert wanted.tolist() == [0.0, 0.0, 0.5, 6.0, 0.0]
-    assert (((one + two) + three) + four).div(4).tolist() != wanted.tolist()
-    for gradient in rank_pools[4].run(mean_on_rank):
-        assert torch.equal(gradient, wanted)
+    by_ranks = {3: one + (two + three), 4: (one + two) + (three + four)}
+    assert by_ranks[4].tolist() == [0.0, 0.0, 2.0, 24.0, 0.0]
+    assert (((one + two) + three) + four).tolist() != by_ranks[4].tolist()
+    assert ((one + two) + three).tolist() != by_ranks[3].tolist()
+    for num_ranks, wanted in by_ranks.items():
+        for gradient in rank_pools[num_ranks].run(sum_on_rank):
+            assert torch.equal(gradient, wanted)
 
 
 def die_after_the_deal(world: World) -> None:
     """On the last rank; the others go on to a gather that cannot end."""
     scorer = DistributedDataParallel(Weights())
-    scorer.register_comm_hook(DealTime(), ordered_mean_hook)
+    scorer.register_comm_hook(DealTime(), ordered_sum_hook)
     deal: Callable[..., object] = dist.all_to_all_single
 
     def deal_and_die(*tensors: torch.Tensor, group: None) -> None:

@@ -1,0 +1,75 @@
+"""Sums over ranks whose roundings do not depend on who was first: of any tensor, or as a hook of DDP.
+
+An all-reduce adds the values of three and more ranks in an order that differs from place to place. Here they
+are added in the order in which one rank adds the portions of a batch (`portions`). It moves as many bytes.
+
+Three ranks with gradients of three places, a b c on rank 0, A B C on rank 1, α β γ on rank 2:
+
+    1. deal     place r of everybody travels to rank r       rank 0 gets a A α
+    2. add      halves of the ranks by themselves            a + (A + α)
+    3. gather   everybody gets every place again
+
+The hook waits for the deal, since every rank must begin the gathers in the same order.
+"""
+
+import time
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+
+
+@dataclass
+class DealTime:
+    """How long the deals of the last backward pass were waited for."""
+
+    seconds: float = 0.0
+
+
+def needs_order(num_ranks: int, device_type: str) -> bool:
+    """Two ranks' values add up to the same in any order."""
+    return device_type == "cpu" and num_ranks > 2
+
+
+def ordered_sum(mine: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Of a tensor of one axis."""
+    share = _sum_of_share(mine, group)
+    gathered = share.new_empty(len(share) * dist.get_world_size(group))
+    dist.all_gather_single(gathered, share, group=group)
+    return gathered[: len(mine)]
+
+
+def ordered_sum_hook(took: DealTime, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    """For `register_comm_hook`; data parallelism then has sums where it would have means."""
+    mine, started = bucket.buffer(), time.perf_counter()
+    share = _sum_of_share(mine, None)
+    seconds = time.perf_counter() - started
+    took.seconds = seconds if bucket.index() == 0 else took.seconds + seconds
+    everything = share.new_empty(len(share) * dist.get_world_size())
+    work = dist.all_gather_single(everything, share, async_op=True)
+
+    def back(gathered: torch.futures.Future[object]) -> Tensor:
+        # raises what the gather raised: without it a rank would learn from its own gradients alone
+        gathered.value()
+        return mine.copy_(everything[: len(mine)])
+
+    sums: torch.futures.Future[Tensor] = work.get_future().then(back)
+    return sums
+
+
+def _sum_of_share(mine: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """Stages 1 and 2: the sums of this rank's places."""
+    num_ranks = dist.get_world_size(group)
+    padded = F.pad(mine, (0, -len(mine) % num_ranks))
+    dealt = torch.empty_like(padded)
+    dist.all_to_all_single(dealt, padded, group=group)
+    return _sum_by_halves(dealt.view(num_ranks, -1))
+
+
+def _sum_by_halves(values_PX: Tensor) -> Tensor:
+    """The ranks' branches of the tree of portions, as they were dealt."""
+    half = len(values_PX) // 2
+    return _sum_by_halves(values_PX[:half]) + _sum_by_halves(values_PX[half:]) if half else values_PX[0]

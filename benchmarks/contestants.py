@@ -84,12 +84,12 @@ class Trainer(Contestant):
         self.to_score: Iterator[MemoryRequest[PlannedLinks]] = iter(())
 
     def learn(self, steps: int) -> list[float]:
-        return self.learn_and_look(steps).seconds
+        return self.learn_and_look(steps, self._prefetch).seconds
 
-    def learn_and_look(self, steps: int) -> StepTimes:
+    def learn_and_look(self, steps: int, prefetch: int) -> StepTimes:
         """Steps, and what they wait for."""
         watch, waits, all_reduces = StopWatch(), StopWatch(), []
-        rows = rows_ahead(self._memory, islice(self.to_learn, steps), prefetch=self._prefetch)
+        rows = rows_ahead(self._memory, islice(self.to_learn, steps), prefetch=prefetch)
         for _ in range(steps):
             waits.start()
             batch = next(rows)

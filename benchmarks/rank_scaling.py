@@ -6,7 +6,7 @@ as its own backward pass does not hide it.
 """
 
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -60,8 +60,9 @@ def measure_ranks(config: Config, ranks: tuple[int, ...], *, steps: int, turns: 
     prefetches = dict.fromkeys([config.memory.prefetch, 0])
     launches = [Launch(number, prefetch) for prefetch in prefetches for number in dict.fromkeys(ranks)]
     with ExitStack() as stack:
-        pools = {launch: stack.enter_context(closing(RankPool(launch.ranks))) for launch in launches}
-        acts = {launch: partial(_turn, pool, launch, config, steps) for launch, pool in pools.items()}
+        # the same processes with and without prefetch: the fewer stand by, the less they disturb
+        pools = {number: stack.enter_context(closing(RankPool(number))) for number in dict.fromkeys(ranks)}
+        acts = {launch: partial(_turn, pools[launch.ranks], launch, config, steps) for launch in launches}
         taken = take_turns(acts, turns=turns)
     times = {
         launch: [one for of_ranks in turns_taken for one in of_ranks] for launch, turns_taken in taken.items()
@@ -72,13 +73,13 @@ def measure_ranks(config: Config, ranks: tuple[int, ...], *, steps: int, turns: 
 
 
 def _turn(pool: RankPool, launch: Launch, config: Config, steps: int) -> list[StepTimes]:
-    asked = replace(config, memory=replace(config.memory, prefetch=launch.prefetch))
-    times: list[StepTimes] = pool.run(learn_on_rank, asked, steps, seconds=SECONDS_PER_TASK)
+    words = (config, steps, launch.prefetch)
+    times: list[StepTimes] = pool.run(learn_on_rank, *words, seconds=SECONDS_PER_TASK)
     return times
 
 
-def learn_on_rank(world: World, config: Config, steps: int) -> StepTimes:
-    return trainer_of(world, config).learn_and_look(steps)
+def learn_on_rank(world: World, config: Config, steps: int, prefetch: int) -> StepTimes:
+    return trainer_of(world, config).learn_and_look(steps, prefetch)
 
 
 @cache

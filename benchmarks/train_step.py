@@ -192,8 +192,11 @@ def _check(settings: Settings, config: Config) -> None:
         raise InputError(f"--ranks is {settings.ranks}, but each must be at least 1; leave the others out")
     log = EventLog(config.data.folder)
     split, batch_size = split_of(log, config.data), config.training.batch_size
-    wanted = settings.steps * (1 + settings.turns)
-    there = min(len(split.train) // 2, len(split.val)) // batch_size
+    wanted, there = settings.steps * (1 + settings.turns), len(split.train) // 2 // batch_size
+    if settings.ranks:
+        wanted *= 2  # with and without prefetch
+    else:
+        there = min(there, len(split.val) // batch_size)
     if wanted > there:
         raise InputError(
             f"{config.data.folder} has {there} batches where {wanted} are asked for; lower --steps or --turns"

@@ -2,7 +2,8 @@
 
 Both learn from the middle of the training part on and score the validation part. They are asked for a few
 steps at a time, so that they can take turns, and do nothing in between: each turn starts a pipeline of its
-own, whose planning falls within the turn.
+own, which plans the batches of the turn and no others. So ranks meet for at most as many batches at once as a
+turn has steps.
 """
 
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ from tests.reference.literal_training import (
     LiteralTraining,
 )
 from tpnet_dist.config import Config
+from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_draws import SampleKey
@@ -67,6 +69,43 @@ class StepTimes:
     """What backward did not hide of them."""
 
 
+class TurnBatches:
+    """Batches of a view from some number on, which are planned turn by turn."""
+
+    def __init__(
+        self, data: RunData, planner: LinkPlanner, view: EventView, plan: BatchPlan, first: int
+    ) -> None:
+        self.data, self.planner, self.view, self.plan, self.next = data, planner, view, plan, first
+
+    def take(self, steps: int) -> Iterator[MemoryRequest[PlannedLinks]]:
+        """The next ones: planning looks many batches ahead, so it is given a view that ends with them."""
+        first, self.next = self.next, min(self.next + steps, len(self.plan))
+        kept = slice(0, self.next + 1)
+        position = int(self.plan.borders[first])
+        return self.planner.requests(
+            _first_events(self.view, int(self.plan.borders[self.next])),
+            BatchPlan(self.plan.borders[kept], self.plan.recorded[kept]),
+            from_batch=first,
+            memory_time=self._time_before(position),
+        )
+
+    def __iter__(self) -> Iterator[MemoryRequest[PlannedLinks]]:
+        """All that are left."""
+        return self.take(len(self.plan))
+
+    def _time_before(self, position: int) -> float:
+        if position == 0 and self.view is self.data.split.val:
+            return self.data.memory_time("val")
+        return self.data.time_before(self.view, position)
+
+
+def _first_events(view: EventView, count: int) -> EventView:
+    if count == len(view):
+        return view
+    stop = int(view.read(count, count + 1).index[0])
+    return EventView(view.log, view.start, stop, view.excluded_nodes, touching_nodes=view.touching_nodes)
+
+
 class Trainer(Contestant):
     """The parts of `SeedTrainer` and `Scorer`."""
 
@@ -80,16 +119,17 @@ class Trainer(Contestant):
         # progress
         assert self.parts.memory is not None
         self._memory = self.parts.memory
-        self.to_learn = self._requests_to_learn()
-        self.to_score: Iterator[MemoryRequest[PlannedLinks]] = iter(())
+        self.to_learn = self._batches_to_learn()
+        self.to_score: TurnBatches | None = None
 
     def learn(self, steps: int) -> list[float]:
         return self.learn_and_look(steps, self._prefetch).seconds
 
     def learn_and_look(self, steps: int, prefetch: int) -> StepTimes:
         """Steps, and what they wait for."""
+        requests = self.to_learn.take(steps)
         watch, waits, all_reduces = StopWatch(), StopWatch(), []
-        rows = rows_ahead(self._memory, islice(self.to_learn, steps), prefetch=prefetch)
+        rows = rows_ahead(self._memory, requests, prefetch=prefetch)
         for _ in range(steps):
             waits.start()
             batch = next(rows)
@@ -108,26 +148,26 @@ class Trainer(Contestant):
         val, everything = self.data.split.val, EventView(self.data.log, 0, len(self.data.log))
         planner = self._planner(self.data.all_neighbors, Universe(everything))
         plan = plan_of(val, self.config, self.config.evaluation.batch_size)
-        self.to_score = planner.requests(val, plan, memory_time=self.data.memory_time("val"))
+        self.to_score = TurnBatches(self.data, planner, val, plan, 0)
         self.parts.model.eval()
 
     @torch.inference_mode()
     def score(self, steps: int) -> list[float]:
+        assert self.to_score is not None, "begin to score first"
+        requests = self.to_score.take(steps)
         watch = StopWatch()
-        requests = islice(self.to_score, steps)
         for planned, rows in rows_ahead(self._memory, requests, prefetch=self._prefetch):
             queries = self.parts.queries.queries(planned, rows)
             logits_by_portion(self.parts.model, queries, planned.portions)
             watch.lap()
         return watch.laps
 
-    def _requests_to_learn(self) -> Iterator[MemoryRequest[PlannedLinks]]:
+    def _batches_to_learn(self) -> TurnBatches:
         train, plan = self.data.split.train, self.data.train_plan
         first = len(plan) // 2
         replay(self._memory, self.data.log, train, plan, num_batches=first)
         planner = self._planner(self.data.train_neighbors, Universe(train))
-        memory_time = self.data.time_before(train, int(plan.borders[first]))
-        return planner.requests(train, plan, from_batch=first, memory_time=memory_time)
+        return TurnBatches(self.data, planner, train, plan, first)
 
     def _planner(self, neighbors: ShardedNeighbors, universe: Universe) -> LinkPlanner:
         negatives = universe.negatives(["random"], KEY)

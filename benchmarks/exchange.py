@@ -1,19 +1,24 @@
-"""How many bytes the ranks exchange per event, with and without the row cache, against the least possible.
+"""What ranks exchange per event, by how many batches they meet for at once, beside what was simulated.
 
-    python -m benchmarks.exchange --ranks 2 4 --data data/uci data/wikipedia --dtypes float32 bfloat16
+    python -m benchmarks.exchange --ranks 2 4 --data build/data/uci build/data/wikipedia
     python -m benchmarks.exchange                      # a random log, no data needed
 
-The least without a cache: every remote row a rank needs once per batch (L·D numbers), and one summed message
-per remote row and sending rank (k·D numbers). With a cache: of those rows only the ones recorded since the
-rank had them last, counted here from the events alone, whatever the memory does.
+A rank meets the others once for a run of batches: it borrows the rows that its slices read and that its own
+rows need, and replays events on them. Told per rank: bytes that came to it, mean over ranks; collectives, of
+rows and of neighbour look-ups apart, one look-up for all batches of a run; and of one rank's recording, layer
+by layer, the share that it replays. `auto`: runs as long as the memory chooses.
 
-`ends`: a rank needs the rows of its slice's sources and destinations. `neighbors`: also one negative
-destination per event and the 20 most recent neighbours of all three. Real gloo ranks on this machine, one
-thread each; what is measured comes after a stretch that fills the caches.
+Simulated is what the design counted on: for every run the closure of what is wanted, from scratch, with no
+row there from before and layer 0 left out, which never changes. Measured is everything, ids and clocks
+included, but rows that are right from earlier runs do not travel again. So the ratio may be above or below 1.
+
+`record`: nothing is read. `ends`: a rank reads the rows of its slice's sources and destinations. `neighbors`:
+also one negative destination per event and the 20 most recent neighbours of all three. Real gloo ranks on
+this machine, one thread each; what is measured comes after a stretch that is exchanged too.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -29,20 +34,21 @@ from benchmarks.exchange_logs import Log, random_log, real_log
 from benchmarks.results_line import print_results_line
 from tests.rank_pool import RankPool
 from tpnet_dist.flags import Count
+from tpnet_dist.memory.closure import close
+from tpnet_dist.memory.events import BatchEvents, EventRun
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
-from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
-from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.run_plan import RunPlan
 from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.account import ExchangeAccount
 from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.world import World
 
-HOPS, NEIGHBORS = 3, 20
-Mode = Literal["ends", "neighbors"]
+HOPS, NEIGHBORS, KB = 3, 20, 1000
+Mode = Literal["record", "ends", "neighbors"]
 Dtype = Literal["float32", "bfloat16"]
+RunBatches = int | Literal["auto"]
 
 
 @dataclass(kw_only=True)
@@ -54,11 +60,15 @@ class Settings:
     """Data folders."""
     random_nodes: Count = 20_000
     """Of a random log that is measured besides them, as many as the paper's with 1e6 edges; 0: none."""
-    events: Count = 20_000
-    """Events of each log that are measured."""
-    warm_up: Count = 20_000
+    events: Count = 19_200
+    """Events of each log that are measured: three runs of 32 batches, unless told otherwise."""
+    warm_up: Count = 19_200
     """Events before them that are exchanged too, but not counted."""
     batch_size: int = 200
+    run_batches: tuple[RunBatches, ...] = (1, 8, 32, "auto")
+    """How many batches ranks meet for at once."""
+    borrowed_rows: Count | None = None
+    """How many copies of others' rows a rank keeps; by default as many as there are."""
     modes: tuple[Mode, ...] = ("ends", "neighbors")
     dtypes: tuple[Dtype, ...] = ("float32",)
     """In what rows travel."""
@@ -70,164 +80,203 @@ class Variant:
 
     mode: Mode
     dtype: Dtype
-    has_cache: bool
+    run_batches: RunBatches
 
 
 @dataclass(frozen=True)
+class Extent:
+    """Which part of a log is exchanged, and in what portions."""
+
+    measured_from: int
+    batch_size: int
+    borrowed_rows: int
+
+
+@dataclass
 class RankFigures:
-    account: ExchangeAccount
-    least_bytes: int
+    """Of the measured runs of one rank."""
+
+    rows: ExchangeAccount
+    lookups: ExchangeAccount
+    simulated_bytes: int = 0
+    """Of layers 1 and above that would be borrowed if nothing were there."""
+    layers_replayed: int = 0
+    """Of ends of events, as often as layers of their rows are changed."""
 
 
-class LeastRows:
-    """Counts the remote rows that have to travel to a rank, by when each was fetched and changed last."""
+class RankExchange:
+    """One rank's memory and neighbours, run after run."""
 
-    def __init__(self, num_nodes: int, first_own: int, stop_own: int, has_cache: bool) -> None:
-        self.own, self.has_cache = (first_own, stop_own), has_cache
-        self.fetched_N, self.changed_N = np.full(num_nodes, -1), np.full(num_nodes, -1)
+    def __init__(self, world: World, log: Log, variant: Variant, extent: Extent) -> None:
+        self.log, self.extent, self.mode = log, extent, variant.mode
+        self.own = range(*Blocks(log.num_nodes, world.num_ranks).range_of(world.rank))
+        self.portions = world.portions(None)
+        self.memory = Memory(
+            log.num_nodes,
+            Walk("decay", HOPS, 1e-7),
+            log.width,
+            exchange=world.new_exchange(),
+            exchange_dtype=getattr(torch, variant.dtype),
+            borrowed_rows=extent.borrowed_rows,
+            run_batches=None if variant.run_batches == "auto" else variant.run_batches,
+        )
+        # on an exchange of its own: the look-ups' bytes are not rows
+        self.neighbors = build_neighbors(world, log, self.own)
+        self.layer_bytes = log.width * getattr(torch, variant.dtype).itemsize
 
-    def of_batch(self, number: int, wanted: Tensor, events: BatchEvents) -> int:
-        remote = self.remote(wanted)
-        travels = remote[self.fetched_N[remote] <= self.changed_N[remote]] if self.has_cache else remote
-        self.fetched_N[remote] = number
-        # after the fetch of its own batch
-        self.changed_N[torch.cat([events.src_B, events.dst_B]).numpy()] = number
-        return len(travels)
+    def measure(self) -> RankFigures:
+        figures = self._start()
+        for start, stop in self._runs():
+            if start == self.extent.measured_from:
+                figures = self._start()
+            firsts = range(start, stop, self.extent.batch_size)
+            batches = [self._events(first, min(first + self.extent.batch_size, stop)) for first in firsts]
+            plan = self.memory.plan(batches, self._reads(firsts, batches))
+            self._simulate(figures, EventRun.of(batches), plan)
+            self.memory.borrow(plan)
+            for batch in range(plan.num_batches):
+                self.memory.read(plan, batch)
+                self.memory.record(plan, range(batch, batch + 1))
+        return figures
 
-    def remote(self, nodes: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
-        distinct = np.unique(nodes.numpy())
-        return distinct[(distinct < self.own[0]) | (distinct >= self.own[1])]
+    def _start(self) -> RankFigures:
+        """Count from here on."""
+        self.memory.exchange.account, self.neighbors.exchange.account = ExchangeAccount(), ExchangeAccount()
+        return RankFigures(self.memory.exchange.account, self.neighbors.exchange.account)
+
+    def _runs(self) -> Iterator[tuple[int, int]]:
+        """Where each begins and ends; one ends where measuring begins."""
+        start, border = self.log.first, self.extent.measured_from
+        while start < len(self.log.src):
+            stop = start + self.memory.run_length.batches() * self.extent.batch_size
+            stop = min(stop, border if start < border else len(self.log.src))
+            yield start, stop
+            start = stop
+
+    def _events(self, first: int, stop: int) -> BatchEvents:
+        rows = slice(first, stop)
+        return BatchEvents(self.log.src[rows], self.log.dst[rows], self.log.time[rows])
+
+    def _reads(self, firsts: range, batches: list[BatchEvents]) -> list[Tensor | None]:
+        """Of each batch the nodes that this rank's slice reads, with one look-up of neighbours for all."""
+        if self.mode == "record":
+            return [None] * len(batches)
+        slices = [self.portions.slice_of(len(batch)) for batch in batches]
+        ends = [
+            torch.cat([batch.src_B[here], batch.dst_B[here]])
+            for batch, here in zip(batches, slices, strict=True)
+        ]
+        if self.mode == "ends":
+            return [*ends]
+        ends = [
+            torch.cat([of_batch, self._negatives(first, len(of_batch) // 2)])
+            for first, of_batch in zip(firsts, ends, strict=True)
+        ]
+        before = [torch.full_like(of_batch, first) for first, of_batch in zip(firsts, ends, strict=True)]
+        found = self.neighbors.recent(torch.cat(ends), torch.cat(before), count=NEIGHBORS)
+        of_batches = found.split([len(of_batch) for of_batch in ends])
+        return [
+            torch.cat([of_batch, some.ids_BM[some.mask_BM]])
+            for of_batch, some in zip(ends, of_batches, strict=True)
+        ]
+
+    def _negatives(self, seed: int, count: int) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return self.log.dst[torch.randint(0, len(self.log.dst), (count,), generator=generator)]
+
+    def _simulate(self, figures: RankFigures, run: EventRun, plan: RunPlan) -> None:
+        closure = close(run, plan.nodes, self.own, HOPS)
+        figures.simulated_bytes += int(closure.need_U.clip(min=0).sum()) * self.layer_bytes
+        figures.layers_replayed += int(plan.ends.hops_E.sum())
 
 
-def measure_rank(world: World, log: Log, variant: Variant, warm_up: int, batch_size: int) -> RankFigures:
-    exchange, blocks = world.new_exchange(), Blocks(log.num_nodes, world.num_ranks)
-    memory = Memory(
-        log.num_nodes,
-        Walk("decay", HOPS, 1e-7),
-        log.width,
-        exchange=exchange,
-        exchange_dtype=getattr(torch, variant.dtype),
-        cache_rows=log.num_nodes if variant.has_cache else 0,
-    )
-    neighbors = build_neighbors(world, log, blocks) if variant.mode == "neighbors" else None
-    rows = LeastRows(log.num_nodes, *blocks.range_of(world.rank), variant.has_cache)
-    layer_bytes, least = log.width * getattr(torch, variant.dtype).itemsize, 0
-    run_events = BATCHES_PER_PLAN * batch_size
-    for start in range(log.first, len(log.src), run_events):
-        if start == log.first + warm_up:
-            exchange.account, least = ExchangeAccount(), 0
-        run = range(start, min(start + run_events, len(log.src)), batch_size)
-        batches = [events_of(log, first, batch_size) for first in run]
-        slices = [slice_of(events, memory.portions) for events in batches]
-        needed = [needed_nodes(neighbors, mine, log, at) for at, mine in zip(run, slices, strict=True)]
-        for at, events, mine, further in zip(run, batches, slices, needed, strict=True):
-            ends = torch.cat([mine.src_B, mine.dst_B])
-            wanted = ends if further is None else torch.cat([ends, further])
-            least += rows.of_batch(at, wanted, events) * (HOPS + 1) * layer_bytes
-            least += len(rows.remote(ends)) * HOPS * layer_bytes
-        for plan in memory.plan_run(batches, needed):
-            memory.record(plan, memory.fetch(plan))
-    return RankFigures(exchange.account, least)
+def measure_rank(world: World, log: Log, variant: Variant, extent: Extent) -> RankFigures:
+    return RankExchange(world, log, variant, extent).measure()
 
 
-def events_of(log: Log, first: int, batch_size: int) -> BatchEvents:
-    rows = slice(first, first + batch_size)
-    return BatchEvents(log.src[rows], log.dst[rows], log.time[rows])
-
-
-def slice_of(events: BatchEvents, portions: Portions) -> BatchEvents:
-    here = portions.slice_of(len(events))
-    return BatchEvents(events.src_B[here], events.dst_B[here], events.time_B[here])
-
-
-def build_neighbors(world: World, log: Log, blocks: Blocks) -> ShardedNeighbors:
+def build_neighbors(world: World, log: Log, own: range) -> ShardedNeighbors:
     src, dst = (column.numpy().astype(np.int32) for column in (log.src, log.dst))
 
     def chunks() -> Iterator[EventChunk]:
         yield EventChunk(src, dst, log.time.numpy(), np.arange(len(src)))
 
-    index = build_neighbor_index(chunks, *blocks.range_of(world.rank))
-    # on an exchange of its own: the look-ups' bytes are not rows
+    index = build_neighbor_index(chunks, own.start, own.stop)
     return ShardedNeighbors(index, log.num_nodes, world.new_exchange())
-
-
-def needed_nodes(
-    neighbors: ShardedNeighbors | None, mine: BatchEvents, log: Log, first: int
-) -> Tensor | None:
-    if neighbors is None:
-        return None
-    generator = torch.Generator().manual_seed(first)
-    negative = log.dst[torch.randint(0, len(log.dst), (len(mine),), generator=generator)]
-    ends = torch.cat([mine.src_B, mine.dst_B, negative])
-    found = neighbors.recent(ends, torch.full_like(ends, first), count=NEIGHBORS)
-    return torch.cat([ends, found.ids_BM[found.mask_BM]])
 
 
 def summarise(
     log: Log, num_ranks: int, variant: Variant, events: int, ranks: list[RankFigures]
 ) -> dict[str, Any]:
-    accounts = [rank.account for rank in ranks]
-    total = {
-        name: sum(getattr(account, name) for account in accounts)
-        for name in ("bytes_sent", "bytes_saved", "rows_wanted", "rows_fetched", "rows_remote", "rows_held")
-    }
-    least = sum(rank.least_bytes for rank in ranks)
-    stages = {name: sum(one.seconds[name] for one in accounts) / len(ranks) for name in accounts[0].seconds}
+    """A rank's, mean over ranks; collectives are the same on all."""
+    rows, lookups = ranks[0].rows, ranks[0].lookups
+    received = sum(rank.rows.bytes_received for rank in ranks) / num_ranks
+    simulated = sum(rank.simulated_bytes for rank in ranks) / num_ranks
+    needed = sum(rank.rows.rows_needed for rank in ranks)
+    borrowed = sum(rank.rows.rows_borrowed for rank in ranks)
+    names = dict.fromkeys(name for rank in ranks for name in rank.rows.seconds)
     return {
         "log": log.name,
         "ranks": num_ranks,
-        **vars(variant),
+        **asdict(variant),
         "width": log.width,
-        "bytes_per_event": total["bytes_sent"] / events,
-        "least_bytes_per_event": least / events,
-        "over_least": total["bytes_sent"] / least,
-        "bytes_saved_per_event": total["bytes_saved"] / events,
-        "remote_rows_per_event": total["rows_remote"] / events,
-        "hit_rate": total["rows_held"] / max(1, total["rows_remote"]),
-        "collectives_per_batch": accounts[0].collectives / accounts[0].batches,
-        "wanted_per_fetched": total["rows_wanted"] / total["rows_fetched"],
-        "ms_per_batch": {name: 1e3 * value / accounts[0].batches for name, value in stages.items()},
+        "batches_per_run": rows.batches / rows.runs,
+        "kb_per_event": received / events / KB,
+        "simulated_kb_per_event": simulated / events / KB,
+        "of_simulated": received / simulated if simulated else None,
+        "share_replayed": sum(rank.layers_replayed for rank in ranks) / num_ranks / (2 * events * HOPS),
+        "rows_there_already": 1 - borrowed / needed if needed else None,
+        "collectives_per_batch": rows.collectives / rows.batches,
+        "collectives_per_run": rows.collectives / rows.runs,
+        "lookup_collectives_per_batch": lookups.collectives / rows.batches,
+        "lookup_collectives_per_run": lookups.collectives / rows.runs,
+        "lookup_kb_per_event": sum(rank.lookups.bytes_received for rank in ranks) / num_ranks / events / KB,
+        "ms_per_batch": {
+            name: 1e3 * sum(rank.rows.seconds[name] for rank in ranks) / num_ranks / rows.batches
+            for name in names
+        },
     }
 
 
 def print_table(results: list[dict[str, Any]]) -> None:
-    table = Table("log", "ranks", "mode", "dtype", "cache", title="Bytes between ranks")
-    for heading in ("bytes/event", "least", "÷ least", "hits", "collectives", "plan/fetch/record ms"):
+    table = Table("log", "ranks", "mode", "dtype", "runs of", title="What a rank exchanges")
+    for heading in ("KB/event", "simulated", "÷", "replayed", "were there", "collectives per batch, run"):
+        table.add_column(heading, justify="right")
+    for heading in ("look-ups: KB/event", "per batch, run", "plan, borrow, read, record ms"):
         table.add_column(heading, justify="right")
     for row in results:
+        length = f"{row['run_batches']}"
         table.add_row(
-            row["log"],
-            str(row["ranks"]),
-            row["mode"],
-            row["dtype"],
-            "on" if row["has_cache"] else "off",
-            f"{row['bytes_per_event']:,.0f}",
-            f"{row['least_bytes_per_event']:,.0f}",
-            f"{row['over_least']:.3f}",
-            f"{row['hit_rate']:.1%}",
-            f"{row['collectives_per_batch']:.1f}",
-            " / ".join(f"{value:.1f}" for value in row["ms_per_batch"].values()),
+            *(row["log"], str(row["ranks"]), row["mode"], row["dtype"]),
+            f"{length} ({row['batches_per_run']:.0f})" if length == "auto" else length,
+            *(f"{row[name]:.3f}" for name in ("kb_per_event", "simulated_kb_per_event")),
+            *(_share(row[name]) for name in ("of_simulated", "share_replayed", "rows_there_already")),
+            f"{row['collectives_per_batch']:.2f}, {row['collectives_per_run']:.0f}",
+            f"{row['lookup_kb_per_event']:.3f}",
+            f"{row['lookup_collectives_per_batch']:.2f}, {row['lookup_collectives_per_run']:.0f}",
+            ", ".join(f"{value:.1f}" for value in row["ms_per_batch"].values()),
         )
-    Console(width=150).print(table)
+    Console(width=190).print(table)
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def main() -> None:
     settings = tyro.cli(Settings, description=__doc__)
-    # whole runs of batches are planned together
-    run_events = BATCHES_PER_PLAN * settings.batch_size
-    warm_up = settings.warm_up // run_events * run_events
+    warm_up = settings.warm_up // settings.batch_size * settings.batch_size
     logs = [real_log(folder, warm_up + settings.events) for folder in settings.data]
     if settings.random_nodes:
         logs.append(random_log(settings.random_nodes, warm_up + settings.events))
     results = []
     for num_ranks in settings.ranks:
-        pool = RankPool(num_ranks)
-        variants = product(logs, settings.modes, settings.dtypes, (False, True))
-        for log, mode, dtype, has_cache in variants:
-            variant = Variant(mode, dtype, has_cache)
-            figures = pool.run(measure_rank, log, variant, warm_up, settings.batch_size, seconds=3600.0)
-            events = len(log.src) - log.first - warm_up
-            results.append(summarise(log, num_ranks, variant, events, figures))
+        pool = RankPool(num_ranks, keeps_groups=False)
+        for log, mode, dtype, length in product(logs, settings.modes, settings.dtypes, settings.run_batches):
+            variant, start = Variant(mode, dtype, length), log.first + warm_up
+            borrowed = log.num_nodes if settings.borrowed_rows is None else settings.borrowed_rows
+            extent = Extent(start, settings.batch_size, borrowed)
+            figures = pool.run(measure_rank, log, variant, extent, seconds=3600.0)
+            results.append(summarise(log, num_ranks, variant, len(log.src) - start, figures))
         pool.close()
     print_table(results)
     print_results_line("exchange", {"batch_size": settings.batch_size, "figures": results})

@@ -5,9 +5,10 @@
     python -m benchmarks.planner --device build/here.toml
 
 For each case of the study: memory of the largest rank and step times by the cost model, fed with this
-machine's calibrated figures; bytes exchanged by planning every batch of the log for every rank, of logs above
---most-edges those of the steps alone. And for each figure whether it is near enough: memory within 10 %,
-steps within 30 %, bytes exact. If one is not, the exit code is 1.
+machine's calibrated figures; bytes exchanged by planning the batches of the log for every rank. Where ranks
+recorded by columns, what they swapped in the end follows from the log's size; where they recorded by node,
+bytes are left out of logs above --most-edges. And for each figure whether it is near enough: memory within
+10 %, steps within 30 %, bytes exact. If one is not, the exit code is 1.
 """
 
 import json
@@ -28,9 +29,12 @@ from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.planning.data_traffic import DataTraffic
 from tpnet_dist.planning.devices import Device, device_named
-from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, WireSizes, mean_traffic
-from tpnet_dist.planning.rank_bytes import cache_rows_of, rank_bytes
+from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, mean_traffic
+from tpnet_dist.planning.log_shape import LogShape
+from tpnet_dist.planning.rank_bytes import borrowed_rows_of, rank_bytes
 from tpnet_dist.planning.step_time import scoring_step_time, training_step_time
+from tpnet_dist.ranks.blocks import Blocks, even_borders
+from tpnet_dist.training.memory_sizes import memory_nodes, memory_width, row_bytes_of
 
 PROGRAM = "python -m benchmarks.planner"
 PHASES = ("propagation", "training", "scoring")
@@ -55,7 +59,7 @@ class Settings:
     logs: Path = Path("build/scalability/logs")
     """Where the study's logs are."""
     most_edges: float = 1e7
-    """Of larger logs the bytes of recording are left out: planning all their batches takes long."""
+    """Of larger logs bytes are left out where they were recorded by node: planning all batches takes long."""
     report_only: bool = False
     """End with exit code 0 also when a figure is not near enough, as in a study that is short and noisy."""
 
@@ -64,12 +68,18 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
     """One case: foretold and measured; None for bytes that were not counted."""
     config, data, ranks = Config(), DataTraffic(EventLog(folder), Config()), line["ranks"]
     steps = line["circumstances"]["steps"] + WARM_UP_STEPS
-    traffic, rows_held = traffic_of(
-        data, ranks, steps, cache_rows=line["cache_rows"], count_recording=count_recording
-    )
-    # a run of epochs fills its cache; so few steps take what they put into it
-    filled = replace(config, memory=replace(config.memory, cache_rows=rows_held))
+    by_node = line["layout"] == "nodes" and ranks > 1
+    is_counted = count_recording or not by_node
+    counter = TrafficCounter(config, data.shape, ranks, line["borrowed_rows"])
+    traffic = traffic_of(data, counter, ranks, steps, count_recording=count_recording and by_node)
+    room = borrowed_rows_of(config, data.shape, ranks, device, train_share=0.0)
+    # a run of epochs fills its slots; so few steps take what they put into them
+    filled = replace(config, memory=replace(config.memory, borrowed_rows=counter.rows_held))
     sizes = rank_bytes(filled, data.shape, ranks, device, train_share=0.0)
+    sent = {phase: sum(one.bytes for one in of_ranks) for phase, of_ranks in traffic.items()}
+    if not by_node:
+        sent["propagation"] = bytes_of_swap(config, data.shape, ranks)
+    measured = {phase: line["exchanged"][phase]["bytes_sent"] for phase in PHASES}
     figures = {
         "memory": pair(sizes.total, line["peak_bytes"]),
         **{
@@ -79,29 +89,19 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
             )
             for phase, step_time in STEPS.items()
         },
-        **{f"{phase}_bytes": compare_bytes(line, data, phase, traffic.get(phase)) for phase in PHASES},
+        **{f"{phase}_bytes": pair(sent[phase], measured[phase]) if is_counted else None for phase in PHASES},
     }
     return {
         "edges": line["edges"],
         "ranks": ranks,
-        "cache_rows": {
-            **pair(cache_rows_of(config, data.shape, ranks, device, train_share=0.0), line["cache_rows"]),
-            "held": pair(rows_held, line["cache_rows_held"]),
+        "layout": line["layout"],
+        "borrowed_rows": {
+            **pair(room, line["borrowed_rows"]),
+            "held": pair(counter.rows_held, line["borrowed_rows_held"]),
         },
         "parts": dict(sizes.parts()),
         **{name: both and {**both, "is_within": is_within(name, both)} for name, both in figures.items()},
     }
-
-
-def compare_bytes(
-    line: Line, data: DataTraffic, phase: str, of_ranks: list[RowTraffic] | None
-) -> dict[str, float] | None:
-    """Of all ranks."""
-    if of_ranks is None:
-        return None
-    wire = WireSizes.of(data.config, data.shape)
-    foretold = sum(one.bytes_exchanged(wire, products=phase != "propagation") for one in of_ranks)
-    return pair(foretold, line["exchanged"][phase]["bytes_sent"])
 
 
 def is_within(name: str, both: dict[str, float]) -> bool:
@@ -110,24 +110,30 @@ def is_within(name: str, both: dict[str, float]) -> bool:
 
 
 def traffic_of(
-    data: DataTraffic, num_ranks: int, steps: int, *, cache_rows: int, count_recording: bool = True
-) -> tuple[dict[str, list[RowTraffic]], int]:
+    data: DataTraffic, counter: TrafficCounter, num_ranks: int, steps: int, *, count_recording: bool
+) -> dict[str, list[RowTraffic]]:
     """By phase and rank, as the study goes: record all but the last batches, learn from the next, score.
 
-    Recording leaves no row of others behind: without counting it, the steps come to the same.
-    With it the rows of others that a rank holds in the end, at the most.
+    Recording by columns leaves no row of others behind: without counting it, the steps come to the same.
     """
     first = len(data.plan) - 2 * steps
-    found: dict[str, list[RowTraffic]] = {phase: [] for phase in PHASES[not count_recording :]}
-    rows_held = 0
-    for rank in range(num_ranks):
-        counter = TrafficCounter(data.config, data.shape, rank, num_ranks, cache_rows)
-        if count_recording:
-            found["propagation"].append(counter.count(data.recorded(first)))
-        found["training"].append(counter.count(data.learned(rank, num_ranks, first, first + steps)))
-        found["scoring"].append(counter.count(data.learned(rank, num_ranks, first + steps)))
-        rows_held = max(rows_held, counter.rows_held)
-    return found, rows_held
+    ranks, found = range(num_ranks), dict[str, list[RowTraffic]]()
+    if count_recording:
+        found["propagation"] = counter.count([data.recorded(first) for _ in ranks], read=False)
+    found["training"] = counter.count([data.learned(rank, num_ranks, first, first + steps) for rank in ranks])
+    found["scoring"] = counter.count([data.learned(rank, num_ranks, first + steps) for rank in ranks])
+    return found
+
+
+def bytes_of_swap(config: Config, log: LogShape, num_ranks: int) -> int:
+    """Of all ranks: each has some columns of all nodes, and sends all of them but those of its own nodes."""
+    nodes, width = memory_nodes(config, log), memory_width(config.memory, log)
+    blocks, columns = Blocks(nodes, num_ranks), even_borders(width, num_ranks)
+    sent = sum(
+        (nodes - len(range(*blocks.range_of(rank)))) * (columns[rank + 1] - columns[rank])
+        for rank in range(num_ranks)
+    )
+    return sent * row_bytes_of(config, log) // width
 
 
 def pair(foretold: float, measured: float) -> dict[str, float]:
@@ -176,7 +182,7 @@ def _run(settings: Settings) -> list[str]:
     newest = {(line["edges"], line["ranks"]): line for line in lines if line["contestant"] == "ours"}
     if not newest:
         raise InputError(f"{file}: has no case of ours to compare with; run the study with --ranks 1 2")
-    if any("cache_rows" not in line for line in newest.values()):
+    if any("layout" not in line for line in newest.values()):
         raise InputError(f"{file}: is of an older version; remove it, and run the study anew")
     figures = [
         compare(

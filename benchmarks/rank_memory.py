@@ -6,7 +6,8 @@ Each rank is a process of its own. It builds the neighbour index of its nodes fr
 random log, allocates its rows, writes every one of them as a long run would, and records the first events
 together with the others. Its peak is what its resident set grew to beyond what it was after the same with a
 small log: with the buffers of reading and planning, which do not shrink. Ideal is what one rank takes divided
-by their number.
+by their number. Few events are recorded by node; `--catch-up columns` has them recorded by columns of all
+nodes, which are swapped for whole rows in the end.
 """
 
 import shutil
@@ -24,10 +25,11 @@ from benchmarks.measuring import MIB, forget_peak, peak_bytes, resident_bytes
 from benchmarks.results_line import print_results_line
 from data_prep.synth import make_log
 from tests.rank_pool import RankPool
-from tpnet_dist.config import Config, DataConfig
+from tpnet_dist.config import Config, DataConfig, MemoryConfig
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.flags import Count
+from tpnet_dist.memory.memory import CatchUp
 from tpnet_dist.memory.neighbor_build import build_neighbor_index
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.world import World
@@ -47,6 +49,8 @@ class Settings:
     ranks: tuple[int, ...] = (1, 2, 4)
     recorded_batches: int = 64
     """Of 200 events, recorded by all ranks together."""
+    catch_up: CatchUp = "auto"
+    """How: the memory's setting."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +67,24 @@ class RankMemory:
         return self.rows + self.neighbors
 
 
-def measure_rank(world: World, small: str, folder: str, recorded_batches: int) -> RankMemory:
+def measure_rank(
+    world: World, small: str, folder: str, recorded_batches: int, catch_up: CatchUp
+) -> RankMemory:
     # code, buffers of libraries and of reading: the same on every rank, however many there are
-    build_and_record(world, small, recorded_batches)
+    build_and_record(world, small, recorded_batches, catch_up)
     forget_peak()
     before = resident_bytes()
-    rows, neighbors = build_and_record(world, folder, recorded_batches)
+    rows, neighbors = build_and_record(world, folder, recorded_batches, catch_up)
     return RankMemory(rows, neighbors, peak_bytes() - before)
 
 
-def build_and_record(world: World, folder: str, recorded_batches: int) -> tuple[int, int]:
+def build_and_record(world: World, folder: str, recorded_batches: int, catch_up: CatchUp) -> tuple[int, int]:
     """Returns the bytes of rows and of neighbours."""
-    config, log = Config(data=DataConfig(folder=folder)), EventLog(folder)
+    log = EventLog(folder)
+    config = Config(data=DataConfig(folder=folder), memory=MemoryConfig(catch_up=catch_up))
     everything, blocks = EventView(log, 0, len(log)), Blocks(log.num_nodes, world.num_ranks)
     index = build_neighbor_index(lambda: chunks_of(everything), *blocks.range_of(world.rank))
-    memory = build_memory(config, log, world.new_exchange(), world.device, seed=0, cache_rows=0)
+    memory = build_memory(config, log, world.new_exchange(), world.device, seed=0, borrowed_rows=0)
     assert memory is not None
     memory.table.rows_NLD.add_(0)
     plan = plan_of(everything, config, config.training.batch_size)
@@ -116,8 +123,9 @@ def main() -> None:
         measured: dict[int, list[RankMemory]] = {}
         for number in sorted({1, *settings.ranks}):
             with closing(RankPool(number)) as pool:
-                words = (str(folder / "small"), str(folder / "log"), settings.recorded_batches)
-                ranks = pool.run(measure_rank, *words, seconds=SECONDS_PER_TASK)
+                words = (str(folder / "small"), str(folder / "log"))
+                how = (settings.recorded_batches, settings.catch_up)
+                ranks = pool.run(measure_rank, *words, *how, seconds=SECONDS_PER_TASK)
             measured[number] = ranks
     finally:
         shutil.rmtree(folder)

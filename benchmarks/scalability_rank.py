@@ -4,7 +4,8 @@
 
     neighbours   build the index of this rank's nodes
     rows         draw the projections they start from
-    propagation  record every event, read from the Parquet shards, but those of the steps
+    propagation  record every event, read from the Parquet shards, but those of the steps: by columns where
+                 that costs several ranks less, as when a run goes on
     training     learn from the next batches, which are recorded too
     scoring      score the last ones
 
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -47,6 +48,17 @@ from tpnet_dist.whole_file import whole_file
 
 KEY = SampleKey(0, 0)
 WARM_UP_STEPS = 2
+COUNTED = (
+    "bytes_sent",
+    "bytes_received",
+    "rows_needed",
+    "rows_borrowed",
+    "ends_replayed",
+    "collectives",
+    "batches",
+    "runs",
+)
+"""Of the exchange's account, by phase."""
 
 
 @dataclass(kw_only=True)
@@ -77,9 +89,11 @@ class RankCase:
     """Of the table, by its shape."""
     resident_bytes: dict[str, int] = field(default_factory=dict)
     """Of the process at the end of each phase: what rows take is what it grew by since `neighbours`."""
-    cache_rows: int = 0
-    """Rows of other ranks that it had room for."""
-    cache_rows_held: int = 0
+    layout: Literal["columns", "nodes"] = "nodes"
+    """How events were recorded that nobody reads."""
+    borrowed_rows: int = 0
+    """Copies of other ranks' rows that it had room for."""
+    borrowed_rows_held: int = 0
     """Of them, those it held in the end."""
     neighbor_bytes: int = 0
     training_steps: list[float] = field(default_factory=list)
@@ -118,9 +132,9 @@ class Case:
         with self._phase("scoring", parts.account):
             self.took.scoring_steps = self._score(planner, parts, first_step + self.steps)
         self.took.rows_bytes, self.took.neighbor_bytes = memory.table.rows_NLD.nbytes, neighbors.index.bytes()
-        if memory.cache is not None:
-            self.took.cache_rows = memory.cache.slots.capacity
-            self.took.cache_rows_held = memory.cache.slots.num_held
+        self.took.layout = "columns" if "columns" in parts.account.seconds else "nodes"
+        self.took.borrowed_rows = memory.borrowed.capacity
+        self.took.borrowed_rows_held = memory.borrowed.num_held
         if self.world.device.type == "cuda":
             self.took.device_peak_bytes = torch.cuda.max_memory_allocated(self.world.device)
         return self.took
@@ -142,9 +156,8 @@ class Case:
         give_back_free_memory()
         self.took.resident_bytes[name] = resident_bytes()
         if account is not None and before is not None:
-            counted = ("bytes_sent", "bytes_received", "rows_remote", "rows_held", "collectives", "batches")
             self.took.exchanged[name] = {
-                count: getattr(account, count) - getattr(before, count) for count in counted
+                count: getattr(account, count) - getattr(before, count) for count in COUNTED
             }
 
     def _wait_for_device(self) -> None:

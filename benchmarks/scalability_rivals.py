@@ -26,7 +26,7 @@ from benchmarks.stored_walks import StoredWalks
 from tpnet_dist.config import Config
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.ranks.host_memory import keep_large_buffers
 from tpnet_dist.training.event_batches import batches_to_record
 from tpnet_dist.training.memory_sizes import memory_width
@@ -83,7 +83,8 @@ def run_rival(settings: Settings) -> Reached:
 def _batches(log: EventLog, config: Config) -> Iterator[BatchEvents]:
     everything = EventView(log, 0, len(log))
     plan = plan_of(everything, config, config.training.batch_size)
-    return (batch.events for batch in batches_to_record(log, everything, plan))
+    batches = (batch.recorded for batch in batches_to_record(log, everything, plan))
+    return (events for events in batches if len(events))
 
 
 def _dense(log: EventLog, config: Config, width: int) -> Record:

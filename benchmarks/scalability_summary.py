@@ -39,8 +39,9 @@ def summarise(log: EventLog, ranks: list[dict[str, Any]]) -> Line:
         "device_peak_bytes": max(rank["device_peak_bytes"] for rank in ranks),
         "rows_bytes": max(rank["rows_bytes"] for rank in ranks),
         **_resident(ranks, log.num_nodes, layers * width * FLOAT_BYTES),
-        "cache_rows": max(rank["cache_rows"] for rank in ranks),
-        "cache_rows_held": max(rank["cache_rows_held"] for rank in ranks),
+        "layout": ranks[0]["layout"],
+        "borrowed_rows": max(rank["borrowed_rows"] for rank in ranks),
+        "borrowed_rows_held": max(rank["borrowed_rows_held"] for rank in ranks),
         "neighbor_bytes": max(rank["neighbor_bytes"] for rank in ranks),
         "exchanged": {phase: _exchanged(ranks, phase, batch_size) for phase in PHASES[2:]},
     }
@@ -75,4 +76,5 @@ def _exchanged(ranks: list[dict[str, Any]], phase: str, batch_size: int) -> dict
         "bytes_sent": sum(sent),
         "bytes_per_event": sum(sent) / (batch_size * batches),
         "collectives_per_batch": of_ranks[0]["collectives"] / batches,
+        "batches_per_run": batches / max(1, of_ranks[0]["runs"]),
     }

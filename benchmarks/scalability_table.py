@@ -62,7 +62,7 @@ def rows_of(lines: list[Line]) -> list[list[str]]:
 def _our_cells(line: Line, times: list[float | None]) -> list[str]:
     return [
         short(line["edges"]),
-        f"ours, {line['ranks']} rank{'s' * (line['ranks'] > 1)}",
+        f"ours, {line['ranks']} ranks, by {line['layout']}" if line["ranks"] > 1 else "ours, 1 rank",
         f"{line['seconds']['neighbours']:,.1f}",
         f"{line['seconds']['propagation']:,.1f}",
         f"{line['events_per_second']:,.0f}",

@@ -3,14 +3,16 @@
 Shape letters: N nodes.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from tests.reference.oracle import Event
 from tests.reference.test_oracle import HOPS, columns
+from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.memory import FetchedRows, Memory
-from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.walks import Walk, WalkKind
 
 WALKS: tuple[WalkKind, ...] = ("decay", "count", "transition")
@@ -33,13 +35,18 @@ def random_events(num_nodes: int, count: int, until: float, seed: int = 0) -> li
 
 def record(memory: Memory, *batches: BatchEvents) -> Memory:
     for one in batches:
-        plan = memory.plan(one)
-        memory.record(plan, memory.fetch(plan))
+        record_run(memory, [one])
     return memory
 
 
+def record_run(memory: Memory, batches: Sequence[BatchEvents]) -> None:
+    plan = memory.plan(batches)
+    memory.borrow(plan)
+    memory.record(plan)
+
+
 def fetch_all(memory: Memory) -> FetchedRows:
-    return memory.fetch(memory.plan(batch(), torch.arange(memory.num_nodes), record=False))
+    return memory.look(torch.arange(memory.num_nodes))
 
 
 def read_all(memory: Memory, time: float) -> Tensor:

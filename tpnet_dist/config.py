@@ -10,6 +10,7 @@ Batching = Literal["events", "timestamps"]
 NegativeKind = Literal["random", "historical", "inductive"]
 
 MAX_HOPS, MAX_LAYERS = 16, 100
+MAX_RUN = 10_000
 MAX_SIZE = 2**16
 """Of tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
 MAX_COMPETITORS = 100_000
@@ -83,18 +84,29 @@ class MemoryConfig:
     prefetch: int = 2
     """How many batches the exchange runs ahead of the model; changes no result."""
     exchange_dtype: Literal["float32", "bfloat16"] = "float32"
-    """In what rows travel between ranks."""
-    cache_rows: int | None = None
-    """At most so many rows of other ranks a rank keeps until they change, within half of what rows,
-    weights and a step leave of its memory; by default an eighth of that memory, 0 keeps none; changes no
-    result."""
+    """In what rows travel between ranks; bfloat16 rounds them, so results depend on when they travel."""
+    borrowed_rows: int | None = None
+    """At most so many copies of other ranks' rows a rank keeps between exchanges, within half of what rows,
+    weights and a step leave of its RAM; by default an eighth of that RAM; changes no result."""
+    run_batches: int | None = None
+    """How many timestamp batches ranks exchange rows for at once; by default up to 32, as long as borrowed
+    rows fit; 1 is an exchange for every batch; changes no result."""
+    catch_up: Literal["auto", "columns", "nodes"] = "auto"
+    """How events are recorded that nobody scores, before an evaluation or when a run goes on: by columns of
+    all nodes without a message, or by node; auto takes what costs less time; changes no result."""
 
     def __post_init__(self) -> None:
         _require(1 <= self.hops <= MAX_HOPS, "memory.hops", self.hops, f"within 1…{MAX_HOPS}")
         _require(0 <= self.decay < math.inf, "memory.decay", self.decay, "a finite number of at least 0")
         _require(self.width is None or self.width >= 1, "memory.width", self.width, "at least 1")
         _require(self.prefetch >= 0, "memory.prefetch", self.prefetch, "at least 0")
-        _require((self.cache_rows or 0) >= 0, "memory.cache_rows", self.cache_rows, "at least 0")
+        _require((self.borrowed_rows or 0) >= 0, "memory.borrowed_rows", self.borrowed_rows, "at least 0")
+        _require(
+            self.run_batches is None or 1 <= self.run_batches <= MAX_RUN,
+            "memory.run_batches",
+            self.run_batches,
+            f"within 1…{MAX_RUN:,}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

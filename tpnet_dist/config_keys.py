@@ -29,12 +29,15 @@ class FileLayer(Layer):
 
 _NO_EFFECT = {
     "memory.prefetch",
-    "memory.cache_rows",
+    "memory.borrowed_rows",
+    "memory.run_batches",
+    "memory.catch_up",
     "training.engine",
     "training.deepspeed",
     "training.portions",
     "training.timeout",
 }
+_RENAMED = {"memory.cache_rows": "memory.borrowed_rows"}
 _TRUTH = {"true": True, "false": False}
 _RULES: dict[type, tuple[str, str, str]] = {
     bool: ("True or False", "True or False", "--help says what it does"),
@@ -115,7 +118,10 @@ def keys_of(group: type, prefix: str = "") -> dict[str, Key]:
 
 
 def did_you_mean(name: str, known: Iterable[str], dashes: str = "") -> str:
-    """The remedy for an unknown name: the one most like it. It may lack its section."""
+    """The remedy for an unknown name: what it is called now, or the name most like it, perhaps without its
+    section."""
+    if name in _RENAMED:
+        return f"its name is {dashes}{_RENAMED[name]} now; write that"
 
     def likeness(candidate: str) -> float:
         forms = {candidate, candidate.rpartition(".")[2]}

@@ -94,7 +94,7 @@ def test_the_planner_foretells_every_byte(study: Path) -> None:
     assert done.returncode == 0, done.stderr
     one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
     assert (one["ranks"], two["ranks"]) == (1, 2)
-    assert two["cache_rows"]["held"]["foretold"] == two["cache_rows"]["held"]["measured"]
+    assert two["borrowed_rows"]["held"]["foretold"] == two["borrowed_rows"]["held"]["measured"]
     for phase in ("propagation_bytes", "training_bytes", "scoring_bytes"):
         assert one[phase]["foretold"] == one[phase]["measured"] == 0
         assert two[phase]["foretold"] == two[phase]["measured"] > 0
@@ -108,12 +108,21 @@ def test_what_the_planner_misses_is_its_exit_code(study: Path) -> None:
     assert not line["results"]["all_within"]["training_ms"]
 
 
-def test_of_larger_logs_all_but_the_bytes_of_recording_is_compared(study: Path) -> None:
-    done = run_planner(study, "--device", "cpu", "--report-only", "--most-edges", "10")
+def test_of_larger_logs_that_were_recorded_by_node_all_but_bytes_is_compared(
+    study: Path, tmp_path: Path
+) -> None:
+    lines = [line for line in lines_of(study) if line["contestant"] == "ours"]
+    assert lines[1]["layout"] == "columns", "as they cost less"
+    lines[1]["layout"] = "nodes"
+    (tmp_path / "figures.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (tmp_path / "logs").symlink_to(study / "logs")
+    done = run_planner(tmp_path, "--device", "cpu", "--report-only", "--most-edges", "10")
     assert done.returncode == 0, done.stderr
-    _, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
-    assert two["propagation_bytes"] is None and "–" in done.stdout
-    assert two["training_bytes"]["foretold"] == two["training_bytes"]["measured"] > 0
+    one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
+    for phase in ("propagation_bytes", "training_bytes", "scoring_bytes"):
+        assert one[phase]["foretold"] == 0, "one rank sends nothing, whatever the log"
+        assert two[phase] is None
+    assert "–" in done.stdout
     assert two["memory"]["foretold"] > 0 and two["scoring_ms"]["foretold"] > 0
 
 

@@ -175,7 +175,7 @@ def test_check_says_what_a_run_takes_and_makes_nothing(folder: Path, tmp_path: P
     done = run_here(train_command.main, folder, "--check", "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "rows, per rank" in done.stdout
-    assert "row cache, per rank" in done.stdout and "rows exchanged, per rank and batch" in done.stdout
+    assert "borrowed rows, per rank" in done.stdout and "rows exchanged, per rank and batch" in done.stdout
     assert "1,200 events" in done.stdout
     assert re.search(r"weights and optimizer +\d+\.\d\d MB", done.stdout), done.stdout
     assert not (tmp_path / "run").exists()

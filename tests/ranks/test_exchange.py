@@ -1,6 +1,5 @@
 """Rows reach their owners and come back, on real ranks, with numbers small enough to follow by hand."""
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -116,37 +115,23 @@ def test_packing_loses_nothing(count: int) -> None:
         assert torch.equal(column, again)
 
 
-def ask_several_times(world: World, asked: list[list[list[int]]]) -> tuple[list[list[int]], int, int]:
-    """All trips at once: what each brings, collectives and bytes; one by one it is the same."""
-    exchange, blocks = world.new_exchange(), Blocks(8, world.num_ranks)
-    trips = [torch.tensor(trip[world.rank], dtype=torch.int64) for trip in asked]
-    counts_GP = np.array([blocks.counts_by_owner(ids) for ids in trips])
-    routes = exchange.routes(counts_GP)
-    brought = exchange.forward_all(routes, torch.cat(trips))
-    together = exchange.account.collectives, exchange.account.bytes_sent
-    for route, ids, served in zip(routes, trips, brought, strict=True):
-        assert exchange.route(route.send_counts) == route
-        assert torch.equal(exchange.forward(route, [ids])[0], served)
-    return [served.tolist() for served in brought], *together
+def trade_notices(world: World) -> tuple[list[int], list[int], list[int]]:
+    """Rank r has r + 1 bytes for each rank, all of them r."""
+    exchange, ranks = world.new_exchange(), range(world.num_ranks)
+    route, notices = exchange.meet([world.rank + 1] * world.num_ranks, notice=10 * world.rank)
+    message = torch.full((world.num_ranks * (world.rank + 1),), world.rank, dtype=torch.uint8)
+    arrived = exchange.trade(message, route.send_counts, route.recv_counts)
+    assert exchange.account.bytes_sent == (world.num_ranks - 1) * (world.rank + 1)
+    assert exchange.account.bytes_received == sum(rank + 1 for rank in ranks) - (world.rank + 1)
+    return route.recv_counts, notices, arrived.tolist()
 
 
-def test_several_trips_in_one_bring_what_each_would_bring_alone(rank_pools: RankPools) -> None:
-    """Rows 0–3 | 4–7: two trips, and one between them on which nobody has anything to ask."""
-    trips = [[[1, 4, 6], [0, 1]], [[], []], [[5], [2, 7]]]
-    one, two = rank_pools[2].run(ask_several_times, trips)
-    # ids of three rows go from rank 0 to rank 1, and of three the other way: 8 bytes each
-    assert one == ([[1, 0, 1], [], [2]], 2, 24)
-    assert two == ([[4, 6], [], [5, 7]], 2, 24)
-
-
-@pytest.mark.parametrize("num_ranks", [1, 3, 4])
-def test_trips_in_one_do_not_mix_on_any_number_of_ranks(num_ranks: int, rank_pools: RankPools) -> None:
-    trips = [[[(rank + trip) % 8] for rank in range(num_ranks)] for trip in range(5)]
-    found = rank_pools[num_ranks].run(ask_several_times, trips)
-    per_rank = -(-8 // num_ranks)
-    for rank, (brought, _, _) in enumerate(found):
-        for trip, served in zip(trips, brought, strict=True):
-            assert served == [ids[0] for ids in trip if ids[0] // per_rank == rank]
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_ranks_learn_what_each_has_to_say_and_trade_bytes(num_ranks: int, rank_pools: RankPools) -> None:
+    ranks = range(num_ranks)
+    wanted = [rank + 1 for rank in ranks], [10 * rank for rank in ranks]
+    bytes_of_all = [rank for rank in ranks for _ in range(rank + 1)]
+    assert rank_pools[num_ranks].run(trade_notices) == [(*wanted, bytes_of_all)] * num_ranks
 
 
 def test_the_local_twin_gives_back_what_it_is_asked() -> None:
@@ -154,7 +139,7 @@ def test_the_local_twin_gives_back_what_it_is_asked() -> None:
     route = exchange.route([3])
     assert route == ExchangeRoute([3], [3])
     assert torch.equal(exchange.back(route, exchange.forward(route, [rows]))[0], rows)
-    assert torch.equal(
-        torch.cat(list(exchange.forward_all(exchange.routes(np.array([[1], [2]])), rows))), rows
-    )
+    assert exchange.meet([3], notice=7) == (route, [7])
+    message = torch.arange(3, dtype=torch.uint8)
+    assert torch.equal(exchange.trade(message, [3], [3]), message)
     assert (exchange.account.bytes_sent, exchange.account.collectives) == (0, 0)

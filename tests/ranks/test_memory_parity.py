@@ -5,19 +5,21 @@ Shape letters: N nodes, U fetched nodes, L layers, D width.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from tests.memories import record
 from tests.rank_pool import RankPools
 from tests.reference.golden_checks import row_deviation
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.memory import Memory
-from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.events import BatchEvents
+from tpnet_dist.memory.memory import CatchUp, Memory
 from tpnet_dist.memory.walks import Walk, WalkKind
-from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.ranks.blocks import Blocks, even_borders
 from tpnet_dist.ranks.exchange import Exchange, LocalExchange
 from tpnet_dist.ranks.world import World
 
@@ -38,9 +40,11 @@ class Scenario:
     width: int = 7
     dtype: torch.dtype = torch.float32
     exchange_dtype: torch.dtype | None = None
-    cache_rows: int = 0
+    borrowed_rows: int = 0
+    run_batches: int | None = None
+    catch_up: CatchUp = "auto"
     plan_first: bool = False
-    """Plan every batch before the first row is fetched."""
+    """Plan every run before the first row is borrowed."""
 
     def memory(self, exchange: Exchange) -> Memory:
         return Memory(
@@ -51,7 +55,9 @@ class Scenario:
             exchange=exchange,
             dtype=self.dtype,
             exchange_dtype=self.exchange_dtype,
-            cache_rows=self.cache_rows,
+            borrowed_rows=self.borrowed_rows,
+            run_batches=self.run_batches,
+            catch_up=self.catch_up,
         )
 
 
@@ -73,23 +79,35 @@ class Replayed:
 def replay(exchange: Exchange, scenario: Scenario) -> Replayed:
     memory = scenario.memory(exchange)
     nodes, rows, products, now = [], [], [], 0.0
-    plans = ((batch, memory.plan(batch, needed)) for batch, needed in inputs_of(exchange, scenario))
-    for batch, plan in list(plans) if scenario.plan_first else plans:
-        fetched = memory.fetch(plan)
-        memory.record(plan, fetched)
-        now = float(batch.time_B[-1]) if len(batch) else now
-        time_U = torch.full(fetched.nodes_U.shape, now, dtype=torch.float64)
-        nodes.append(fetched.nodes_U)
-        rows.append(fetched.read(fetched.nodes_U, time_U))
-        products.append(fetched.stored.products_ULL)
+    plans = ((run, memory.plan(*zip(*run, strict=True))) for run in runs_of(memory, scenario))
+    for run, plan in list(plans) if scenario.plan_first else plans:
+        memory.borrow(plan)
+        for number, (batch, _) in enumerate(run):
+            fetched = memory.read(plan, number)
+            memory.record(plan, range(number, number + 1))
+            now = float(batch.time_B[-1]) if len(batch) else now
+            time_U = torch.full(fetched.nodes_U.shape, now, dtype=torch.float64)
+            nodes.append(fetched.nodes_U)
+            rows.append(fetched.read(fetched.nodes_U, time_U))
+            products.append(fetched.stored.products_ULL)
     account = {key: value for key, value in exchange.account.to_json().items() if key != "seconds"}
     return Replayed(memory.state_dict(), nodes, rows, products, account)
 
 
-def inputs_of(exchange: Exchange, scenario: Scenario) -> Iterator[tuple[BatchEvents, Tensor | None]]:
-    for number, batch in enumerate(scenario.batches):
-        needed = scenario.needed[number] if scenario.needed else None
-        yield batch, None if needed is None else needed[exchange.rank :: exchange.num_ranks]
+def runs_of(memory: Memory, scenario: Scenario) -> Iterator[list[tuple[BatchEvents, Tensor]]]:
+    """Runs of batches, each with what this rank reads: the ends of its slice, and its share of others."""
+    inputs = iter(enumerate(scenario.batches))
+    while run := list(islice(inputs, memory.run_length.batches())):
+        yield [(batch, reads_of(memory.exchange, scenario, number)) for number, batch in run]
+
+
+def reads_of(exchange: Exchange, scenario: Scenario, number: int) -> Tensor:
+    batch, (rank, num_ranks) = scenario.batches[number], (exchange.rank, exchange.num_ranks)
+    here = slice(*even_borders(len(batch), num_ranks)[rank : rank + 2])
+    further = (
+        scenario.needed[number][rank::num_ranks] if scenario.needed else torch.empty(0, dtype=torch.int64)
+    )
+    return torch.cat([batch.src_B[here], batch.dst_B[here], further])
 
 
 def replay_on_rank(world: World, scenario: Scenario) -> Replayed:
@@ -184,7 +202,7 @@ def test_ranks_compute_what_one_process_computes(
     for dtype in (torch.float32, torch.float64):
         scenario = replace(scenario, dtype=dtype)
         ranks = rank_pools[num_ranks].run(replay_on_rank, scenario)
-        assert_same(ranks, replay(LocalExchange(), scenario), 0)
+        assert_same(ranks, replay(LocalExchange(), replace(scenario, run_batches=None)), 0)
 
 
 @pytest.mark.parametrize("kind", WALKS)
@@ -207,6 +225,21 @@ def test_runs_are_the_same_to_the_bit(rank_pools: RankPools, kind: WalkKind, num
     assert [rank.account for rank in first] == [rank.account for rank in second]
 
 
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("run_batches", [1, 3, 32, None])
+@pytest.mark.parametrize("borrowed_rows", [0, 3, 1000])
+@pytest.mark.parametrize(
+    "name", ["further-nodes", "hub-in-every-event", "many-batches", "more-ranks-than-nodes"]
+)
+def test_rows_do_not_depend_on_runs_or_on_how_many_are_borrowed(
+    rank_pools: RankPools, name: str, borrowed_rows: int, run_batches: int | None, num_ranks: int
+) -> None:
+    """To the last bit, on any number of ranks."""
+    scenario = replace(SCENARIOS[name], borrowed_rows=borrowed_rows, run_batches=run_batches)
+    ranks = rank_pools[num_ranks].run(replay_on_rank, scenario)
+    assert_same(ranks, replay(LocalExchange(), SCENARIOS[name]), 0)
+
+
 def assert_equal_to_the_bit(found: list[Replayed], wanted: list[Replayed]) -> None:
     for one, two in zip(found, wanted, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one.tensors(), two.tensors(), strict=True))
@@ -220,7 +253,7 @@ def test_blocks_of_four_ranks_continue_as_blocks_of_three(rank_pools: RankPools)
     whole["progress"] = blocks[0]["progress"]
     ended = rank_pools[3].run(continue_on_rank, replace(scenario, batches=scenario.batches[4:]), whole)
     expected = replay(LocalExchange(), scenario).state
-    assert_close(torch.cat([state["rows"] for state in ended]), expected["rows"], 1e-5)
+    assert torch.equal(torch.cat([state["rows"] for state in ended]), expected["rows"])
     assert torch.equal(torch.cat([state["clock"] for state in ended]), expected["clock"])
 
 
@@ -230,9 +263,7 @@ def continue_on_rank(world: World, scenario: Scenario, whole: dict[str, Tensor])
     memory.load_state_dict(
         {name: tensor if name == "progress" else tensor[own] for name, tensor in whole.items()}
     )
-    for batch in scenario.batches:
-        plan = memory.plan(batch)
-        memory.record(plan, memory.fetch(plan))
+    record(memory, *scenario.batches)
     return memory.state_dict()
 
 
@@ -272,49 +303,71 @@ def test_bfloat16_exchange_errs_by_one_rounding_for_each_trip(
 def rows_without_cancelling(scenario: Scenario) -> Tensor:
     memory = scenario.memory(LocalExchange())
     memory.table.rows_NLD.abs_()
-    for batch in scenario.batches:
-        plan = memory.plan(batch)
-        memory.record(plan, memory.fetch(plan))
+    record(memory, *scenario.batches)
     return memory.table.rows_NLD
 
 
 # ---- what it costs -----------------------------------------------------------------------------------------
 
 
-DOCSTRING_BATCH = BatchEvents(torch.tensor([0, 2]), torch.tensor([2, 3]), torch.tensor([0.0, 1.0]).double())
+def batch_of(*pairs: tuple[int, int], time: float) -> BatchEvents:
+    src, dst = torch.tensor(pairs).T
+    return BatchEvents(src, dst, torch.full((len(pairs),), time, dtype=torch.float64))
+
+
+EXAMPLE = [batch_of((0, 2), time=0.0), batch_of((2, 3), time=1.0)]
+"""Of the memory's docstring: nodes 0 1 | 2 3."""
+
+
+def costs_on_rank(world: World, exchange_dtype: torch.dtype | None) -> tuple[dict[str, Any], Tensor]:
+    """Rank 0 reads row 2 before the second batch; returns its layer 1, too."""
+    memory = Memory(4, Walk("count", 1, 0.0), 3, exchange=world.new_exchange(), exchange_dtype=exchange_dtype)
+    reads = [None, torch.tensor([2, 2])] if world.rank == 0 else [None, None]
+    *_, last = memory.run(EXAMPLE, reads)
+    account = {key: value for key, value in memory.exchange.account.to_json().items() if key != "seconds"}
+    return account, last.stored.rows_ULD[:, 1] - memory.look(torch.tensor([0])).stored.rows_ULD[:, 0]
 
 
 @pytest.mark.parametrize(
-    ("exchange_dtype", "row", "message"), [(None, 24, 12), (torch.bfloat16, 12, 6)], ids=["fp32", "bf16"]
+    ("exchange_dtype", "row", "layer"),
+    [(None, 8 + 24, 8 + 12 + 4), (torch.bfloat16, 8 + 12 + 4, 8 + 6 + 2)],
+    ids=["fp32", "bf16"],
 )
 def test_costs_of_the_example_are_those_counted_by_hand(
-    rank_pools: RankPools, exchange_dtype: torch.dtype | None, row: int, message: int
+    rank_pools: RankPools, exchange_dtype: torch.dtype | None, row: int, layer: int
 ) -> None:
-    """Nodes 0 1 | 2 3, events (0,2) and (2,3), one hop, width 3.
+    """One hop, width 3. Rank 0 asks for both layers of row 2 (an id of 8 bytes), rank 1 for layer 0 of row 0;
+    each comes with a clock of 8 bytes, and is filled up to a multiple of 8. Collectives: counts, ids, rows.
 
-    Rank 0 asks rank 1 for row 2 (an id: 8 bytes) and gets it: two layers of three numbers and its
-    2 × 2 products (16); clocks are known to all. It sends rank 1 the message of 0 to 2: one layer of three
-    numbers. Rank 1 has all it needs. Collectives: counts, ids, rows, messages.
+    Of the four ends, rank 0 replays both of (0,2), since it reads row 2 later; rank 1 that of 2, and both of
+    (2,3).
     """
-    scenario = Scenario(
-        4, [DOCSTRING_BATCH], walk=Walk("count", 1, 0.0), width=3, exchange_dtype=exchange_dtype
-    )
-    both = {"rows_wanted": 2, "rows_fetched": 2, "rows_recorded": 2, "collectives": 4, "batches": 1}
-    both |= {"rows_held": 0, "bytes_saved": 0}
-    one, two = (rank.account for rank in rank_pools[2].run(replay_on_rank, scenario))
-    assert one == {"bytes_sent": 8 + message, "bytes_received": row + 16, "rows_remote": 1, **both}
-    assert two == {"bytes_sent": row + 16, "bytes_received": 8 + message, "rows_remote": 0, **both}
+    (one, read_minus_row_0), (two, _) = rank_pools[2].run(costs_on_rank, exchange_dtype)
+    both = {"rows_needed": 1, "rows_borrowed": 1, "collectives": 3, "batches": 2, "runs": 1}
+    assert one == {"bytes_sent": 8 + layer, "bytes_received": row + 8, "ends_replayed": 2, **both}
+    assert two == {"bytes_sent": 8 + row, "bytes_received": layer + 8, "ends_replayed": 3, **both}
+    assert read_minus_row_0.abs().max() <= (0 if exchange_dtype is None else 0.01)
 
 
-def test_repeated_nodes_are_fetched_once(rank_pools: RankPools) -> None:
-    """Rank 0 also wants 3 1 3, so rows 0 1 2 3, two of them rank 1's; rank 1 also wants 0 0, so row 0."""
-    needed = torch.tensor([3, 0, 1, 0, 3])
-    scenario = Scenario(4, [DOCSTRING_BATCH], [needed], walk=Walk("count", 1, 0.0), width=3)
-    one, two = (rank.account for rank in rank_pools[2].run(replay_on_rank, scenario))
-    assert (one["rows_wanted"], one["rows_fetched"]) == (5, 4)
-    assert (two["rows_wanted"], two["rows_fetched"]) == (4, 3)
-    assert one["bytes_sent"] == two["bytes_received"] == 2 * 8 + 40 + 12
-    assert two["bytes_sent"] == one["bytes_received"] == 8 + 2 * 40
+def borrowed_on_rank(world: World) -> list[int]:
+    """How many rows travel to rank 0 for each of four runs: it reads row 2 in all of them."""
+    memory = Memory(4, Walk("count", 2, 0.0), 3, exchange=world.new_exchange(), borrowed_rows=4)
+    borrowed = []
+    runs = ([EXAMPLE[0]], [batch_of((1, 1), time=1.0)], [batch_of((2, 3), time=2.0)], [BatchEvents.none()])
+    for run in runs:
+        before = memory.exchange.account.rows_borrowed
+        for _ in memory.run(run, [torch.tensor([2]) if world.rank == 0 else None]):
+            pass
+        borrowed.append(memory.exchange.account.rows_borrowed - before)
+    return borrowed
+
+
+def test_a_row_is_borrowed_again_only_when_events_were_not_replayed_on_it(rank_pools: RankPools) -> None:
+    """Row 2 is read before (0,2), which is not replayed on it; then it is borrowed again, and stays right
+    while nothing happens to it. Before (2,3) it is there; afterwards it is not right any more."""
+    of_rank_0, of_rank_1 = rank_pools[2].run(borrowed_on_rank)
+    assert of_rank_0 == [1, 1, 0, 1]
+    assert of_rank_1 == [1, 0, 0, 0]
 
 
 # ---- bad input ---------------------------------------------------------------------------------------------
@@ -323,7 +376,7 @@ def test_repeated_nodes_are_fetched_once(rank_pools: RankPools) -> None:
 def refusal_on_rank(world: World, batch: BatchEvents) -> tuple[str, int]:
     memory = Memory(4, Walk("decay", 2, 0.0), 3, exchange=world.new_exchange())
     with pytest.raises(InputError) as refused:
-        memory.plan(batch)
+        memory.plan([batch])
     return str(refused.value), memory.exchange.account.collectives
 
 

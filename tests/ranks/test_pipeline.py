@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from tests.rank_pool import RankPools
+from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
-from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.exchange import Exchange
 from tpnet_dist.ranks.world import World
@@ -23,18 +23,17 @@ NUM_NODES, NUM_BATCHES, BATCH = 30, 12, 7
 
 
 def requests() -> Iterator[MemoryRequest[int]]:
-    """Batches, every third one the last piece of a group, the piece before it only looked at."""
+    """Batches; every third one is the last piece of a group, the piece before it is only looked at."""
     generator = torch.Generator().manual_seed(0)
     now, waiting = 0.0, []
     for number in range(NUM_BATCHES):
         src, dst, needed = (torch.randint(0, NUM_NODES, (BATCH,), generator=generator) for _ in range(3))
-        events = BatchEvents(src, dst, torch.full((BATCH,), now, dtype=torch.float64))
-        waiting.append(events)
+        waiting.append(BatchEvents(src, dst, torch.full((BATCH,), now, dtype=torch.float64)))
+        nodes = torch.cat([src, dst, needed])
         if number % 3 == 1:
-            yield MemoryRequest(events, needed, number, record=False)
+            yield MemoryRequest(nodes, BatchEvents.none(), number)
             continue
-        group = tuple(waiting) if len(waiting) > 1 else ()
-        yield MemoryRequest(events, needed, number, group=group)
+        yield MemoryRequest(nodes, BatchEvents.joined(waiting), number)
         waiting, now = [], now + 40.0
 
 

@@ -43,7 +43,7 @@ def test_each_rank_writes_a_trace_and_trains_as_without(
         assert len([name for name, _ in spans if name.startswith("ProfilerStep")]) == STEPS
         threads = dict(spans)
         assert threads["score"] == threads["backward"] == threads["optimizer"] == threads["wait"]
-        assert threads["fetch"] == threads["record"] != threads["score"]
+        assert threads["read"] == threads["record"] != threads["score"]
 
 
 def spans_of(path: Path) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""A wish to stop is heeded while events are only recorded, by all ranks after the same batch."""
+"""A wish to stop is heeded while events are only recorded, by all ranks after the same batches."""
 
 import signal
 from pathlib import Path
@@ -7,26 +7,37 @@ import pytest
 
 from tests.rank_pool import RankPools
 from tests.training_runs import small_config, small_log
+from tpnet_dist.events import view
+from tpnet_dist.memory.memory import CatchUp
 from tpnet_dist.ranks.stop_request import StopAsked
 from tpnet_dist.ranks.world import World
-from tpnet_dist.training.event_batches import BATCHES_PER_LOOK, replay, until_asked_to_stop
+from tpnet_dist.training.event_batches import replay, until_asked_to_stop
 from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 
 BATCH = 2
+CHUNK = 20
 
 
-def stop_then_record(world: World, folder: Path) -> tuple[int, bool]:
-    """How many batches had been recorded when it stopped, and whether all of it works afterwards."""
-    data = RunData.open(small_config(folder, training={"batch_size": BATCH}), world)
+def stop_then_record(world: World, folder: Path, catch_up: CatchUp) -> tuple[int, bool]:
+    """How many events had been recorded when it stopped, and whether all of it works afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view, "EVENTS_PER_CHUNK", CHUNK)
+        return _stop_then_record(world, folder, catch_up)
+
+
+def _stop_then_record(world: World, folder: Path, catch_up: CatchUp) -> tuple[int, bool]:
+    data = RunData.open(
+        small_config(folder, training={"batch_size": BATCH}, memory={"catch_up": catch_up}), world
+    )
     memory = RunModel.build(data.config, data.log, world, seed=0).memory
     assert memory is not None
     look, done = until_asked_to_stop(world), 0
 
     def told(num_events: int) -> None:
         nonlocal done
-        done += 1
-        if world.rank == world.num_ranks - 1 and done == BATCHES_PER_LOOK + 10:
+        done += num_events
+        if world.rank == world.num_ranks - 1 and done > 3 * CHUNK:
             world.stop.number = signal.SIGTERM
         look(num_events)
 
@@ -39,9 +50,13 @@ def stop_then_record(world: World, folder: Path) -> tuple[int, bool]:
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2])
-def test_ranks_stop_recording_after_the_same_batch(
-    rank_pools: RankPools, tmp_path: Path, num_ranks: int
+@pytest.mark.parametrize("catch_up", ["columns", "nodes"])
+def test_ranks_stop_recording_after_the_same_batches(
+    rank_pools: RankPools, tmp_path: Path, catch_up: CatchUp, num_ranks: int
 ) -> None:
     folder = small_log(tmp_path / "log")
-    stopped = rank_pools[num_ranks].run(stop_then_record, folder)
-    assert stopped == [(2 * BATCHES_PER_LOOK, True)] * num_ranks
+    first, *others = rank_pools[num_ranks].run(stop_then_record, folder, catch_up)
+    done, works_afterwards = first
+    assert 3 * CHUNK < done <= 5 * CHUNK
+    assert works_afterwards
+    assert others == [first] * (num_ranks - 1)

@@ -213,26 +213,37 @@ def test_prefetch_changes_no_bit(rank_pools: RankPools, folder: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_kept_rows_change_no_bit(rank_pools: RankPools, folder: Path, tmp_path: Path, num_ranks: int) -> None:
+def test_how_rows_are_exchanged_changes_no_bit(
+    rank_pools: RankPools, folder: Path, tmp_path: Path, num_ranks: int
+) -> None:
     config = small_config(folder, training={"epochs": 1})
-    require_the_same_bits_with_any_cache(rank_pools, config, tmp_path, num_ranks)
+    require_the_same_bits_however_rows_are_exchanged(rank_pools, config, tmp_path, num_ranks)
 
 
-def test_kept_rows_change_no_bit_of_groups(rank_pools: RankPools, tmp_path: Path) -> None:
-    require_the_same_bits_with_any_cache(rank_pools, config_of_groups(tmp_path / "log"), tmp_path, 2)
+def test_how_rows_are_exchanged_changes_no_bit_of_groups(rank_pools: RankPools, tmp_path: Path) -> None:
+    config = config_of_groups(tmp_path / "log")
+    require_the_same_bits_however_rows_are_exchanged(rank_pools, config, tmp_path, 2)
 
 
-def require_the_same_bits_with_any_cache(
+def require_the_same_bits_however_rows_are_exchanged(
     rank_pools: RankPools, config: Config, tmp_path: Path, num_ranks: int
 ) -> None:
-    """None kept, three rows, and by default."""
-    runs = [
+    """By default; few rows kept, or none; runs of one, three and 32 batches; catching up either way."""
+    first, *others = (
         rank_pools[num_ranks].run(
-            train_on, replace(config, memory=replace(config.memory, cache_rows=rows)), tmp_path / str(rows)
+            train_on, replace(config, memory=replace(config.memory, **settings)), tmp_path / str(number)
         )
-        for rows in (0, 3, None)
-    ]
-    assert runs[0] == runs[1] == runs[2]
+        for number, settings in enumerate(
+            (
+                {},
+                {"borrowed_rows": 0, "catch_up": "columns"},
+                {"borrowed_rows": 3, "run_batches": 3, "catch_up": "nodes"},
+                {"run_batches": 1},
+                {"run_batches": 32},
+            )
+        )
+    )
+    assert all(other == first for other in others)
 
 
 def train_seeds_and_evaluate(world: PoolWorld, config: Config, run: Path) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -10,11 +9,8 @@ import torch.distributed as dist
 from tests.rank_pool import RankFailure, RankPools
 from tpnet_dist.errors import InputError, UnmetError
 from tpnet_dist.events.batch_plan import slice_of
-from tpnet_dist.memory.plan import EventRun
-from tpnet_dist.memory.touched import Touched
-from tpnet_dist.ranks.blocks import Blocks, even_borders
+from tpnet_dist.ranks.blocks import even_borders
 from tpnet_dist.ranks.gather import gather_varied
-from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.ranks.world import World, device_of, join_world
 
 
@@ -85,15 +81,7 @@ def test_each_rank_takes_a_gpu_and_more_ranks_than_gpus_are_refused(monkeypatch:
 
 
 @pytest.mark.parametrize("num_ranks", range(1, 8))
-def test_the_memory_cuts_slices_as_the_batch_plan_does(num_ranks: int) -> None:
+def test_ranks_cut_slices_as_the_batch_plan_does(num_ranks: int) -> None:
     sizes = (0, 1, 5, 200, 201)
     slices = [[slice_of(0, count, rank, num_ranks) for rank in range(num_ranks)] for count in sizes]
     assert slices == [list(pairwise(even_borders(count, num_ranks))) for count in sizes]
-    # every event has ends of its own, so that nodes tell in whose slices events are
-    run = EventRun(np.array(sizes), np.arange(2 * sum(sizes)), np.zeros(sum(sizes)))
-    blocks = Blocks(2 * sum(sizes), num_ranks)
-    scored = [rank for cut in slices for rank, (begin, end) in enumerate(cut) for _ in range(begin, end)]
-    for rank in range(num_ranks):
-        touched = Touched.by(run, blocks, Portions(rank, num_ranks, num_ranks))
-        assert touched.is_in_portion_QV.T.nonzero()[1].tolist() == [one for one in scored for _ in range(2)]
-        assert touched.is_mine_V.tolist() == [one == rank for one in scored for _ in range(2)]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.reference.golden_file import Array, GoldenFile, as_events
+from tests.reference.golden_file import Array, GoldenFile
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.neighbors import Neighbors
@@ -27,8 +27,8 @@ class WarmRank:
         own = slice(memory.first_node, memory.stop_node)
         memory.table.rows_NLD[:, 0] = torch.from_numpy(golden["H0"][own])
         for batch in golden.warm_batches():
-            plan = memory.plan(batch)
-            memory.record(plan, memory.fetch(plan))
+            for _ in memory.run([batch]):
+                pass
 
     def share_of(self, count: int) -> slice:
         """This rank's part of `count` things; the parts of all ranks follow one another."""
@@ -67,8 +67,7 @@ class WarmRank:
         return torch.cat([upper, lower], dim=1).flatten(1).numpy()
 
     def _fetch(self, nodes: Tensor) -> FetchedRows:
-        nothing = as_events(np.zeros(0), np.zeros(0), np.zeros(0))
-        return self.memory.fetch(self.memory.plan(nothing, nodes, record=False))
+        return self.memory.look(nodes)
 
     def _recorded_time(self, nodes: Tensor) -> Tensor:
         return torch.full(nodes.shape, self.golden.recorded_time, dtype=torch.float64)

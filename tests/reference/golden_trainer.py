@@ -63,7 +63,7 @@ class TrainerRank:
         memory = self.parts.memory
         assert memory is not None
         own = slice(memory.first_node, memory.stop_node)
-        memory.table.rows_NLD[:, 0] = self.golden_model.projection()[own]
+        memory.table.start_from(self.golden_model.projection()[own], torch.arange(own.stop - own.start))
         replay(memory, self.log, self.view, self.plan, num_batches=self.golden_model.warm_batches)
 
     def _planner(self, negatives: Array) -> LinkPlanner:

@@ -57,7 +57,7 @@ def test_a_written_config_is_read_back_exactly(
 def test_a_written_config_holds_every_key_and_nothing_is_left_aside(tmp_path: Path) -> None:
     full = dataclasses.replace(
         Config(),
-        memory=MemoryConfig(width=8, cache_rows=9),
+        memory=MemoryConfig(width=8, borrowed_rows=9, run_batches=4),
         training=TrainingConfig(max_steps=3, portions=8),
     )
     write_config(full, tmp_path / "config.toml")

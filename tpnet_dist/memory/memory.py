@@ -1,41 +1,47 @@
-"""The propagation memory: plan → fetch → record, exact, with a cost that does not depend on the nodes.
+"""The propagation memory: rows are read before each batch of a run, then the batch is replayed on them.
 
-    1. plan    which rows this rank's slice needs, who owns them, who sends messages for which rows; clocks
-    2. fetch   ids to the owners (already in the plan), rows back; unchanged ones may be held here
-    3. record  messages from the rows just fetched, summed per receiver and portion, sent to the owners, added
+    1. plan     what this rank's slices read, what must be replayed for that, which rows must be borrowed
+    2. borrow   one exchange for the whole run: ids to the owners, layers of rows back
+    3. read     rows before a batch, own and borrowed ones
+    4. record   replay the batch, on own rows and on the borrowed ones that are still wanted
 
-fetch(b) → record(b) → fetch(b+1) is the only order that matters; whoever consumes fetched rows is not in it.
+Two ranks, nodes 0 1 | 2 3, one hop, a run of two batches (0,2) | (2,3); rank 0 reads row 2 before the second:
 
-Two ranks, nodes 0 1 | 2 3, a batch of two events (0,2) and (2,3), one scored by each rank:
+    plan     rank 0 wants row 2, on which the first batch must be replayed; rank 1 wants layer 0 of row 0
+    borrow   rank 0 gets layers 0 1 of row 2, rank 1 layer 0 of row 0
+    record   batch 0: rank 0 replays (0,2) on rows 0 and 2, rank 1 on row 2
+    read     rank 0 reads row 2, which is to the last bit what rank 1 has
+    record   batch 1: rank 1 replays (2,3) on rows 2 and 3
 
-    rank 0 fetches rows 0 2, adds its message of 2 to 0 (its own) and sends that of 0 to 2 (rank 1's)
-    rank 1 fetches rows 2 3, adds its messages to 2 and 3 (its own), and to 2 that of rank 0
+Nothing is ever summed across ranks. So rows have the same bits on any number of ranks.
 
-Shape letters: U fetched nodes, W sums, A own rows of one portion, Y sums of shared ones, L layers, k hops,
-D width.
+Shape letters: U read nodes, A rows that are asked for, L layers, D width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.clocks import Clocks
-from tpnet_dist.memory.fetch_plan import FetchPlan
-from tpnet_dist.memory.memory_plan import ID_BYTES, MemoryPlan, plans_of
-from tpnet_dist.memory.plan import BatchEvents, EventRun, Floats, check_nodes
+from tpnet_dist.memory.borrowed import BorrowedRows
+from tpnet_dist.memory.columns import ColumnRecorder
+from tpnet_dist.memory.events import BatchEvents, EventRun, Integers
+from tpnet_dist.memory.kernels import record_on_device, record_on_host
+from tpnet_dist.memory.lending import Lending
 from tpnet_dist.memory.projection import ProjectionKind
-from tpnet_dist.memory.record_plan import RecordPlan, RecordPlanner
-from tpnet_dist.memory.row_cache import CacheRun, RowCache
 from tpnet_dist.memory.rows import RowTable, StoredRows
-from tpnet_dist.memory.touched import Touched
+from tpnet_dist.memory.run_length import RunLength
+from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange, LocalExchange
-from tpnet_dist.ranks.portions import Portions
+
+CatchUp = Literal["auto", "columns", "nodes"]
+"""How events that nobody reads are recorded: see `columns`."""
 
 
 @dataclass(frozen=True)
@@ -77,21 +83,21 @@ class Memory:
         projection: ProjectionKind = "normal",
         dtype: torch.dtype = torch.float32,
         exchange_dtype: torch.dtype | None = None,
-        cache_rows: int = 0,
-        portions: int | None = None,
+        borrowed_rows: int = 0,
+        run_batches: int | None = None,
+        catch_up: CatchUp = "auto",
         device: torch.device | str = "cpu",
     ) -> None:
-        """`cache_rows`: how many of other ranks' rows this one may keep; changes no result. `portions`: of
-        every batch, see `ranks.portions`."""
+        """`borrowed_rows`: how many copies of other ranks' rows this one may keep, beyond what one batch
+        needs; `run_batches`: how many batches ranks meet for at once; `catch_up`: how events nobody reads
+        are recorded. None of them changes a result."""
         _check_width(num_nodes, width, projection)
         # config
         self.num_nodes, self.walk, self.width, self.seed = num_nodes, walk, width, seed
         self.device = torch.device(device)
-        self._wire_dtype = exchange_dtype or dtype
         # parts
         self.exchange: Exchange = exchange or LocalExchange()
         self.blocks = Blocks(num_nodes, self.exchange.num_ranks)
-        self.portions = Portions.of(portions, self.exchange.rank, self.exchange.num_ranks, self.device.type)
         self.first_node, self.stop_node = self.blocks.range_of(self.exchange.rank)
         self.table = RowTable(
             walk,
@@ -102,215 +108,199 @@ class Memory:
             dtype=dtype,
             device=self.device,
         )
+        remote = num_nodes - (self.stop_node - self.first_node)
+        self.borrowed = BorrowedRows(borrowed_rows, remote, self.table.rows_NLD, self.table.clocks)
+        self.lending = Lending(self.table, self.borrowed, self.exchange, exchange_dtype or dtype)
+        self.run_length = RunLength(run_batches)
+        self.columns = ColumnRecorder(self.table, self.blocks, self.exchange, seed)
+        self._catch_up_by = catch_up
         self.stream = _own_stream(self.device)
-        self.clocks = Clocks(num_nodes, walk)
-        self.cache = self._new_cache(cache_rows)
         # progress
         self.epoch = 0
-        self._next_turn = 0
-        self._turn = 0
-        self._planned_until = 0.0
-        self._planned_until_at_snapshot = 0.0
+        self._num_planned = self._num_done = 0
+        self._is_fresh = True
+        """Whether nothing was recorded since rows were drawn."""
+        self._planned_until = self._planned_until_at_snapshot = 0.0
         self.reset(0)
 
     def reset(self, epoch: int) -> None:
         """Forget every event; P is drawn anew for each epoch."""
         self.epoch = epoch
         self._planned_until = 0.0
-        self._forget_plans()
-        self.clocks.reset()
+        self._num_done, self._is_fresh = self._num_planned, True
         self.table.reset(seed=self.seed, epoch=epoch)
+        self.borrowed.clear()
 
-    def plan(self, events: BatchEvents, needed: Tensor | None = None, *, record: bool = True) -> MemoryPlan:
-        """Stage 1. `needed`: further nodes whose rows this rank's slice wants, repetitions allowed."""
-        [plan] = self.plan_run([events], [needed], record=record)
+    def plan(self, batches: Sequence[BatchEvents], reads: Sequence[Tensor | None] | None = None) -> RunPlan:
+        """Stage 1, of consecutive batches. `reads`: for each the nodes whose rows this rank wants before it,
+        repetitions allowed. Refuses what would corrupt the memory, before any collective."""
+        nodes = [distinct_nodes(wanted, self.num_nodes) for wanted in reads or [None] * len(batches)]
+        return self.plan_events(EventRun.of(batches), nodes)
+
+    def plan_events(self, run: EventRun, nodes: list[Integers]) -> RunPlan:
+        run.check(self.num_nodes, self._planned_until)
+        self._is_fresh = self._is_fresh and not run.num_events
+        with self.exchange.account.stage("plan"):
+            plan = plan_run(
+                run,
+                nodes,
+                number=self._num_planned,
+                blocks=self.blocks,
+                rank=self.exchange.rank,
+                borrowed=self.borrowed,
+                hops=self.walk.hops,
+            )
+        self._num_planned += 1
+        self._planned_until = float(run.time_E[-1]) if len(run.time_E) else self._planned_until
         return plan
 
-    def plan_run(
+    def borrow(self, plan: RunPlan) -> None:
+        """Stage 2."""
+        assert plan.number == self._num_done, "rows are borrowed when all runs planned before are recorded"
+        with self.exchange.account.stage("borrow"):
+            fit = self.lending.carry_out(plan)
+        self.run_length.learn(plan.num_batches, fit)
+        self.exchange.account.runs += 1
+
+    def read(self, plan: RunPlan, batch: int, *, products: bool = True) -> FetchedRows:
+        """Stage 3: the rows wanted before a batch, when all before it are recorded."""
+        nodes_U, place_U = plan.nodes[batch], plan.places[batch]
+        with self.exchange.account.stage("read"):
+            rows_ULD = self._gather(nodes_U, place_U)
+            clock_U, *degree_U = (
+                torch.from_numpy(column[place_U]).to(self.device) for column in self.table.clocks.columns()
+            )
+            products_ULL = torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)) if products else None
+            stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
+            return FetchedRows(torch.from_numpy(nodes_U).to(self.device), stored, self.walk)
+
+    def record(self, plan: RunPlan, batches: range | None = None) -> None:
+        """Stage 4: replay some of the run's batches, or all."""
+        assert plan.number == self._num_done, "runs are recorded in the order they were planned, each once"
+        batches = batches or range(plan.num_batches)
+        ends, account = plan.ends, self.exchange.account
+        with account.stage("record"):
+            here = slice(ends.border[batches.start], ends.border[batches.stop])
+            receiver_E = ends.receiver_E[here]
+            self.table.will_change(receiver_E[receiver_E >= 0])
+            record = record_on_host if self.device.type == "cpu" else record_on_device
+            record(
+                self.table.rows_NLD, self.borrowed.rows_CLD, ends, batches, self.table.clocks, self.walk.rules
+            )
+        account.batches += len(batches)
+        account.ends_replayed += len(receiver_E)
+        if batches.stop == plan.num_batches:
+            self._num_done += 1
+
+    def run(
         self,
         batches: Sequence[BatchEvents],
-        needed: Sequence[Tensor | None] | None = None,
+        reads: Sequence[Tensor | None] | None = None,
         *,
-        record: bool = True,
-        at_once: bool = False,
-    ) -> list[MemoryPlan]:
-        """Stage 1 for consecutive batches, for a fraction of its cost one by one.
+        products: bool = True,
+    ) -> Iterator[FetchedRows]:
+        """All four stages of a run: rows before each batch, which is recorded once the next is asked for."""
+        plan = self.plan(batches, reads)
+        self.borrow(plan)
+        for batch in range(plan.num_batches):
+            yield self.read(plan, batch, products=products)
+            self.record(plan, range(batch, batch + 1))
 
-        `at_once`: all see the memory before the first, and whoever records them together moves the clocks.
-        """
-        needed = needed or [None] * len(batches)
-        run = self.check(batches, needed, record=record)
-        with self.exchange.account.stage("plan"):
-            touched = Touched.by(run, self.blocks, self.portions)
-            fetch = FetchPlan.of(touched, needed, self.clocks, record=record, at_once=at_once)
-            self._count(touched, fetch, needed, record)
-            records: Sequence[RecordPlan | None] = [None] * len(batches)
-            if record and len(run.time_N):
-                planner = RecordPlanner(touched, fetch, self.walk, self.device)
-                records = planner.plan(self.table.rows_NLD.dtype)
-                self._planned_until = float(run.time_N[-1])
-            records = [plan if size else None for plan, size in zip(records, run.sizes.tolist(), strict=True)]
-            # copies are of no use where layers travel one by one, as they are stored, and where every row
-            # that is fetched is recorded: it changes at once
-            keep = not at_once and not (record and all(nodes is None for nodes in needed))
-            cached = self._plan_cache(touched, fetch, record=record, keep=keep)
-            plans = plans_of(self.exchange, fetch, cached, records, self._next_turn, self.device)
-            self._next_turn += sum(plan is not None for plan in records)
-            return plans
+    def look(self, nodes: Tensor, *, products: bool = True) -> FetchedRows:
+        """Rows as they are now. Every rank must call it, with whichever nodes it wants."""
+        [rows] = self.run([BatchEvents.none()], [nodes], products=products)
+        return rows
 
-    def fetch(self, plan: MemoryPlan, *, products: bool = True) -> FetchedRows:
-        """Stage 2: the planned rows, as they are now; `products` says whether with their self-products."""
-        assert plan.turn == self._turn, "rows are fetched when all batches planned before are recorded"
-        with self.exchange.account.stage("fetch"):
-            # what is kept is kept with its products: a later batch may want them
-            served, *others = self.table.read(plan.served, products=products or plan.cached is not None)
-            columns = self.exchange.back(plan.route, [served.to(self._wire_dtype), *others])
-            if plan.cached is not None and self.cache is not None:
-                columns = self.cache.assemble(plan.cached, columns)
-            rows_ULD = columns[0].to(served.dtype)
-            if self._wire_dtype != served.dtype:
-                # own rows are carried on from here: rounded anew for each batch, small messages would vanish
-                _, served_here = plan.route.own_rows(self.exchange.rank)
-                rows_ULD[plan.own_U] = served[served_here]
-            stored = StoredRows(rows_ULD, plan.clock_U, plan.degree_U, columns[1] if products else None)
-            return FetchedRows(plan.nodes_U, stored, self.walk)
-
-    def record(self, plan: MemoryPlan, fetched: FetchedRows) -> None:
-        """Stage 3: add the batch's events. `fetched` is what `fetch` gave for this plan."""
-        recording = plan.record
-        if recording is None:
+    def catch_up(
+        self,
+        runs: Iterable[EventRun],
+        num_events: int,
+        *,
+        progress: Callable[[int], None] = lambda num_events: None,
+    ) -> None:
+        """Record batches that nobody reads, `num_events` in all; `progress` is told how many are done."""
+        self.assert_all_recorded()
+        if self._takes_columns(num_events):
+            self._is_fresh = False
+            self.borrowed.forget_events()
+            with self.exchange.account.stage("columns"):
+                self._planned_until = self.columns.record(runs, self.epoch, progress)
             return
-        self.take_turn(plan)
-        with self.exchange.account.stage("record"):
-            rows_ULD = fetched.stored.rows_ULD
-            sums_WkD = recording.sums.of_rows(rows_ULD)
-            incoming_YkD = self.exchange.deliver(recording.delivery, sums_WkD, self._wire_dtype)
-            alone_AkD, own_YkD = recording.kept(sums_WkD)
-            self.table.write(recording.local_A, alone_AkD)
-            if len(recording.local_S):
-                new_SkD = recording.shared.of_rows(rows_ULD, own_YkD, incoming_YkD)
-                self.table.write(recording.local_S, new_SkD)
+        for run in runs:
+            first = 0
+            while first < run.num_batches:
+                stop = min(run.num_batches, first + self.run_length.batches(read=False))
+                part = run.batches(first, stop)
+                plan = self.plan_events(part, [np.empty(0, np.int64)] * part.num_batches)
+                self.borrow(plan)
+                self.record(plan)
+                first = stop
+            progress(run.num_events)
 
-    def take_turn(self, plan: MemoryPlan) -> None:
-        assert plan.turn == self._turn, "plans are recorded in the order they were made, each once"
-        self._turn += 1
+    def _takes_columns(self, num_events: int) -> bool:
+        """They begin with the first event, and rows that lie on a GPU stay there."""
+        is_new = self._is_fresh and self.table.is_drawn
+        if not is_new or self.exchange.num_ranks == 1 or self.device.type != "cpu":
+            return False
+        return self._catch_up_by == "columns" or (
+            self._catch_up_by == "auto" and self.columns.pay(num_events)
+        )
+
+    def _gather(self, nodes_U: Integers, place_U: Integers) -> Tensor:
+        """Own rows lie together, since nodes are sorted and blocks contiguous."""
+        rows_NLD, rows_CLD = self.table.rows_NLD, self.borrowed.rows_CLD
+        rows_ULD = rows_NLD.new_empty(len(nodes_U), *rows_NLD.shape[1:])
+        first, stop = np.searchsorted(nodes_U, (self.first_node, self.stop_node)).tolist()
+        for table, here in (
+            (rows_CLD, slice(0, first)),
+            (rows_NLD, slice(first, stop)),
+            (rows_CLD, slice(stop, None)),
+        ):
+            place = place_U[here] if table is rows_NLD else -1 - place_U[here]
+            torch.index_select(table, 0, torch.from_numpy(place).to(self.device), out=rows_ULD[here])
+        return rows_ULD
 
     def assert_all_recorded(self) -> None:
-        """Clocks move when a batch is planned, rows when it is recorded: in between they do not match."""
-        assert self._turn == self._next_turn, "a planned batch is not recorded yet"
+        assert self._num_done == self._num_planned, "a planned run is not recorded yet"
 
     def snapshot(self) -> None:
         """Mark this moment for `restore`; later events cost the rows they touch, not a copy of all."""
         self.assert_all_recorded()
         self._planned_until_at_snapshot = self._planned_until
         self.table.snapshot()
-        self.clocks.snapshot()
 
     def restore(self) -> None:
         """Back to the snapshot, which stays in force until `forget_snapshot`."""
         self._planned_until = self._planned_until_at_snapshot
         self.table.restore()
-        self.clocks.restore()
-        self._forget_plans()
+        if self._num_done == self._num_planned:
+            self.borrowed.forget_events()
+        else:
+            # copies that a run was to bring did not come
+            self.borrowed.clear()
+        self._num_done = self._num_planned
 
     def forget_snapshot(self) -> None:
         self.table.forget_snapshot()
-        self.clocks.forget_snapshot()
 
     def state_dict(self) -> dict[str, Tensor]:
         """This rank's block, not a copy; blocks follow one another in the order of ranks."""
         self.assert_all_recorded()
-        return self._state()
-
-    def _state(self) -> dict[str, Tensor]:
-        own = slice(self.first_node, self.stop_node)
-        return {
-            "rows": self.table.rows_NLD,
-            "clock": torch.from_numpy(self.clocks.clock_N[own]),
-            "degree": torch.from_numpy(self.clocks.degree_N[own]),
-            "progress": torch.tensor([self.epoch, self._planned_until], dtype=torch.float64),
-        }
+        progress = torch.tensor([self.epoch, self._planned_until], dtype=torch.float64)
+        return {**self.table.state(), "progress": progress}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Every rank must call it: they tell one another their clocks."""
-        for name, own in self._state().items():
+        for name, own in self.table.state().items():
             if state[name].shape != own.shape:
                 raise InputError(
                     f"the saved memory's {name} have shape {tuple(state[name].shape)}, this rank's block "
                     f"{tuple(own.shape)}; load it with the nodes, walk and width it was saved with"
                 )
-        self.table.load(state["rows"])
-        self.clocks.load(self._all_blocks(state["clock"]), self._all_blocks(state["degree"]))
+        self.table.load(state)
         epoch, self._planned_until = state["progress"].tolist()
         self.epoch = int(epoch)
-        self._forget_plans()
-
-    def check(
-        self, batches: Sequence[BatchEvents], needed: Sequence[Tensor | None] = (), *, record: bool = True
-    ) -> EventRun:
-        """Refuse what would corrupt the memory, before any collective."""
-        for nodes in needed:
-            if nodes is not None:
-                check_nodes(nodes, self.num_nodes, "needed node {row}: id")
-        run = EventRun.of(batches)
-        if not run.is_clean(self.num_nodes, self._planned_until):
-            not_before = self._planned_until
-            for events in batches:
-                events.check(self.num_nodes, not_before)
-                if record and len(events):
-                    not_before = float(events.time_B[-1])
-        return run
-
-    def _plan_cache(self, touched: Touched, fetch: FetchPlan, *, record: bool, keep: bool) -> CacheRun | None:
-        if self.cache is None:
-            return None
-        if not keep:
-            self.cache.drop(touched)
-            return None
-        cached = self.cache.plan_run(touched, fetch, record=record)
-        account, num_held = self.exchange.account, int(cached.is_held_U.sum())
-        account.rows_held += num_held
-        account.bytes_saved += num_held * (self.cache.bytes_per_row + ID_BYTES)
-        return cached
-
-    def _forget_plans(self) -> None:
-        """What was planned for rows that are gone is not fetched, nor recorded."""
-        self._turn = self._next_turn
-        if self.cache is not None:
-            self.cache.clear()
-
-    def _new_cache(self, capacity: int) -> RowCache | None:
-        own = slice(self.first_node, self.stop_node)
-        capacity = min(capacity, self.num_nodes - (own.stop - own.start))
-        if capacity <= 0:
-            return None
-        return RowCache(
-            self.num_nodes,
-            capacity,
-            own,
-            (self.walk.layers, self.width),
-            dtype=self.table.rows_NLD.dtype,
-            wire_dtype=self._wire_dtype,
-            device=self.device,
-        )
-
-    def _count(
-        self, touched: Touched, fetch: FetchPlan, needed: Sequence[Tensor | None], record: bool
-    ) -> None:
-        account, rank = self.exchange.account, self.exchange.rank
-        account.batches += touched.num_batches
-        account.rows_wanted += len(touched.mine_M) + sum(len(nodes) for nodes in needed if nodes is not None)
-        account.rows_fetched += fetch.num_asked
-        own = fetch.border_GP[:, rank + 1] - fetch.border_GP[:, rank]
-        account.rows_remote += len(fetch.node_U) - int(own.sum())
-        if record:
-            account.rows_recorded += int(touched.is_mine_V.sum())
-
-    def _all_blocks(self, block: Tensor) -> Floats:
-        """Of all ranks."""
-        num_ranks = self.exchange.num_ranks
-        route = self.exchange.route([len(block)] * num_ranks)
-        return self.exchange.forward(route, [block.to(self.device).repeat(num_ranks)])[0].cpu().numpy()
+        self._num_done, self._is_fresh = self._num_planned, False
+        self.borrowed.clear()
 
 
 def _own_stream(device: torch.device) -> torch.cuda.Stream | None:

@@ -20,6 +20,7 @@ events in nanoseconds.
 Words sort by event, so one comparison of words says "before this event".
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -46,6 +47,14 @@ class Neighbors:
     events_BM: Tensor
     times_BM: Tensor
     mask_BM: Tensor
+
+    def split(self, sizes: list[int]) -> Iterator["Neighbors"]:
+        """Of so many queries each."""
+        columns = (self.ids_BM, self.events_BM, self.times_BM, self.mask_BM)
+        return (
+            Neighbors(*parts)
+            for parts in zip(*(column.split_with_sizes(sizes) for column in columns), strict=True)
+        )
 
     def ids_padded_with(self, node: int) -> Tensor:
         """For those who look up a row for every slot: an id that exists, where there is no neighbour."""

@@ -1,7 +1,7 @@
-"""Fetch and record run ahead of whoever consumes the fetched rows.
+"""Rows are read and events recorded ahead of whoever consumes the rows.
 
-H has no learned parameter, so nothing the consumer does changes what comes next: however deep the pipeline,
-every bit of the result is the same.
+The memory has no learned parameter, so nothing the consumer does changes what comes next: however deep the
+pipeline, every bit of the result is the same.
 
 While it runs the memory is ahead of the consumer, so its state is not the consumer's: to save it at some
 batch, end the requests there, and go on with a new pipeline.
@@ -9,43 +9,32 @@ batch, end the requests there, and go on with a new pipeline.
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from tpnet_dist.memory.groups import record_group
+from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.memory import FetchedRows, Memory
-from tpnet_dist.memory.plan import BatchEvents
+from tpnet_dist.memory.run_length import in_runs
 from tpnet_dist.read_ahead import read_ahead
 
 Note = TypeVar("Note")
 Item = TypeVar("Item")
 
-BATCHES_PER_PLAN = 32
-
 
 @dataclass(frozen=True)
 class MemoryRequest(Generic[Note]):
-    """What one timestamp batch wants of the memory."""
+    """What one timestamp batch, or a piece of one, wants of the memory."""
 
+    nodes: Tensor | None
+    """Whose rows this rank's slice reads; repetitions allowed."""
     events: BatchEvents
-    needed: Tensor | None
-    """Further nodes whose rows this rank's slice wants: negatives, neighbours."""
+    """Recorded after that: those of the batch, or of a whole group of equal times with its last batch; none
+    where they are only looked at."""
     note: Note
     """Whatever the consumer wants back beside the rows."""
-    record: bool = True
-    """Whether these events are recorded once their rows are fetched."""
-    group: tuple[BatchEvents, ...] = field(default=())
-    """Recorded instead, all at once: the pieces of a group of equal times larger than a batch."""
-    products: bool = True
-    """Whether rows are wanted with their self-products."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the request records its own events and nothing else."""
-        return self.record and not self.group
 
 
 def fetch_ahead(
@@ -79,38 +68,15 @@ def fetch_ahead(
 def _fetch_each(
     memory: Memory, requests: Iterable[MemoryRequest[Note]], stream: torch.cuda.Stream | None
 ) -> Iterator[tuple[Note, FetchedRows, torch.cuda.Event | None]]:
-    for run in _runs(requests):
-        plans = memory.plan_run(
-            [request.events for request in run],
-            [request.needed for request in run],
-            record=run[0].is_plain,
-        )
-        for request, plan in zip(run, plans, strict=True):
-            fetched = memory.fetch(plan, products=request.products)
+    for run in in_runs(requests, memory.run_length.batches, lambda request: len(request.events)):
+        plan = memory.plan([request.events for request in run], [request.nodes for request in run])
+        memory.borrow(plan)
+        for batch, request in enumerate(run):
+            fetched = memory.read(plan, batch)
             # later batches overwrite rows in the table, never the fetched copies
             ready = stream.record_event() if stream is not None else None
-            memory.record(plan, fetched)
-            if request.group:
-                record_group(memory, request.group)
+            memory.record(plan, range(batch, batch + 1))
             yield request.note, fetched, ready
-
-
-def _runs(requests: Iterable[MemoryRequest[Note]]) -> Iterator[list[MemoryRequest[Note]]]:
-    """Plain requests together, since planning many at once is cheaper; others alone. What comes before an
-    error is passed on before the error."""
-    run: list[MemoryRequest[Note]] = []
-    try:
-        for request in requests:
-            if run and not (request.is_plain and run[0].is_plain and len(run) < BATCHES_PER_PLAN):
-                yield run
-                run = []
-            run.append(request)
-    except Exception:
-        if run:
-            yield run
-        raise
-    if run:
-        yield run
 
 
 def _steps_on(stream: torch.cuda.Stream | None, items: Iterator[Item]) -> Iterator[Item]:

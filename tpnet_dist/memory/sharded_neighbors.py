@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.memory.events import check_nodes
 from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
-from tpnet_dist.memory.plan import check_nodes
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.exchange import Exchange
 

@@ -11,13 +11,11 @@ happens to it while its node is silent: no dense decay, no rebasing, and no fact
 
 D_u, the degree, is the sum of the weights of u's events, kept on u's clock like the row. A message of v's
 layer l−1 to u's layer l is: weight of the event × v's row read at u's new clock.
-
-Shape letters: N nodes or events, L layers (hops + 1), T terms of sums.
 """
 
 from dataclasses import dataclass
-from itertools import accumulate, repeat
-from typing import Literal, get_args
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +26,17 @@ from tpnet_dist.errors import InputError
 
 WalkKind = Literal["decay", "count", "transition"]
 
-Floats = npt.NDArray[np.float64]
+
+class LayerRules(NamedTuple):
+    """What each layer of a row is made of, as the kernels take it. Layer 0 never changes."""
+
+    parent_L: npt.NDArray[np.int64]
+    """The layer of other rows that it reads; always a lower one, so layers are recorded from the top."""
+    hop_L: npt.NDArray[np.int64]
+    """How many events its walks have; layers lie in this order."""
+    rate_L: npt.NDArray[np.float64]
+    """How fast it fades, per second and hop."""
+    divides_by_degree: bool
 
 
 @dataclass(frozen=True)
@@ -58,33 +66,19 @@ class Walk:
     def keeps_degree(self) -> bool:
         return self.kind == "transition"
 
+    @cached_property
+    def rules(self) -> LayerRules:
+        layer_L = np.arange(self.layers)
+        rate = 0.0 if self.kind == "count" else self.decay
+        return LayerRules(
+            np.maximum(layer_L - 1, 0), layer_L, np.where(layer_L > 0, rate, 0.0), self.keeps_degree
+        )
+
     def read_factors(self, elapsed_N: Tensor, degree_N: Tensor | None) -> Tensor:
         """Factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (N, L)."""
         layer_L = torch.arange(self.layers, dtype=elapsed_N.dtype, device=elapsed_N.device)
         if degree_N is not None:
             # from its first event on a degree is at least 1; before that there is nothing to divide
             return torch.where(layer_L > 0, 1 / degree_N.clamp(min=1)[:, None], 1.0)
-        return torch.exp(-self._rate * elapsed_N[:, None] * layer_L)
-
-    def event_weights(self, age_N: Floats) -> Floats:
-        """How much events count that lie `age` before the clocks they are added on."""
-        return np.exp(-self._rate * age_N)
-
-    def message_weights(self, age_T: Floats, elapsed_T: Floats, degree_T: Floats | None) -> list[Floats]:
-        """Of messages that read layers 0 … k−1 of rows, `elapsed` after their clocks."""
-        weight_T = self.event_weights(age_T)
-        if degree_T is not None:
-            return [weight_T, *[weight_T / np.maximum(degree_T, 1)] * (self.hops - 1)]
-        decay_T = np.exp(-self._rate * elapsed_T)
-        return list(accumulate(repeat(decay_T, self.hops - 1), np.multiply, initial=weight_T))
-
-    def carry_weights(self, elapsed_T: Floats) -> list[Floats]:
-        """What moves layers 1 … k of rows to clocks `elapsed` later."""
-        decay_T = np.exp(-self._rate * elapsed_T)
-        if self.keeps_degree:
-            return [decay_T] * self.hops
-        return list(accumulate(repeat(decay_T, self.hops), np.multiply))
-
-    @property
-    def _rate(self) -> float:
-        return 0.0 if self.kind == "count" else self.decay
+        rate = 0.0 if self.kind == "count" else self.decay
+        return torch.exp(-rate * elapsed_N[:, None] * layer_L)

@@ -14,7 +14,7 @@ from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.planning.devices import Device
 from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, mean_traffic
 from tpnet_dist.planning.log_shape import LogShape
-from tpnet_dist.planning.rank_bytes import cache_rows_of
+from tpnet_dist.planning.rank_bytes import borrowed_rows_of
 from tpnet_dist.ranks.exchange import LocalExchange
 from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.event_batches import batches_to_record
@@ -24,7 +24,7 @@ from tpnet_dist.training.run_data import chunks_of, plan_of, planner_of
 
 KEY = SampleKey(0, 0)
 SAMPLED_BATCHES = 64
-"""Counted at the end of a log, and as many before them to fill caches."""
+"""Counted at the end of a log, and as many before them, whose rows are there then."""
 
 
 def count_data(
@@ -34,9 +34,9 @@ def count_data(
     log = EventLog(folder)
     if num_ranks == 1 or not config.memory.enabled:
         return LogShape.of(log), None
-    cache_rows = cache_rows_of(config, LogShape.of(log), num_ranks, device)
+    borrowed_rows = borrowed_rows_of(config, LogShape.of(log), num_ranks, device)
     of_ranks = DataTraffic(log, config, device.type).of_last(
-        SAMPLED_BATCHES, num_ranks, cache_rows=cache_rows
+        SAMPLED_BATCHES, num_ranks, borrowed_rows=borrowed_rows
     )
     return LogShape.of(log), mean_traffic(of_ranks)
 
@@ -53,24 +53,21 @@ class DataTraffic:
         self._neighbors = ShardedNeighbors(index, log.num_nodes, LocalExchange())
         self._negatives = [Universe(self.everything).random(KEY)]
 
-    def of_last(self, num_batches: int, num_ranks: int, *, cache_rows: int) -> list[RowTraffic]:
-        """By rank: of the last batches, learned from with caches that as many before them have filled."""
+    def of_last(self, num_batches: int, num_ranks: int, *, borrowed_rows: int) -> list[RowTraffic]:
+        """By rank: of the last batches, learned from after as many before them."""
         num_batches = min(num_batches, max(1, len(self.plan) // 2))
         counted = len(self.plan) - num_batches
         first = max(0, counted - num_batches)
-        of_ranks = []
-        for rank in range(num_ranks):
-            counter = TrafficCounter(self.config, self.shape, rank, num_ranks, cache_rows, self.device_type)
-            counter.count(self.learned(rank, num_ranks, first, counted))
-            of_ranks.append(counter.count(self.learned(rank, num_ranks, counted)))
-        return of_ranks
+        counter = TrafficCounter(self.config, self.shape, num_ranks, borrowed_rows)
+        counter.count([self.learned(rank, num_ranks, first, counted) for rank in range(num_ranks)])
+        return counter.count([self.learned(rank, num_ranks, counted) for rank in range(num_ranks)])
 
     def recorded(self, stop: int) -> Iterator[MemoryRequest[object]]:
         """The first batches, as they are recorded where nobody scores them."""
         for number, batch in enumerate(batches_to_record(self.log, self.everything, self.plan)):
             if number == stop:
                 return
-            yield MemoryRequest(batch.events, None, None, record=batch.record_alone, group=batch.group)
+            yield MemoryRequest(None, batch.recorded, None)
 
     def learned(
         self, rank: int, num_ranks: int, first: int, stop: int | None = None
@@ -89,4 +86,4 @@ class DataTraffic:
         for number, request in enumerate(requests, start=first):
             if number == stop:
                 return
-            yield MemoryRequest(request.events, request.needed, None, request.record, request.group)
+            yield MemoryRequest(request.nodes, request.events, None)

@@ -1,36 +1,31 @@
 """What ranks will send one another for rows: counted from a log, or expected without one.
 
-Counting runs the memory's own planning for every rank, one after another in this process, and moves no row:
-for the same batches and caches the numbers are those of a run, to the byte.
-
-Shape letters: B events of a batch.
+Counting runs the memory's own planning for all ranks in this process and moves no row: for the same batches
+and capacity the numbers are those of a run, to the byte.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 
+import numpy as np
 import torch
 
 from tpnet_dist.config import Config
-from tpnet_dist.memory.memory import Memory
-from tpnet_dist.memory.memory_plan import ID_BYTES, MemoryPlan
-from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN, MemoryRequest
-from tpnet_dist.memory.row_cache import bytes_per_row
+from tpnet_dist.memory.borrowed import BorrowedRows
+from tpnet_dist.memory.events import EventRun, Integers
+from tpnet_dist.memory.kernels import Clocks
+from tpnet_dist.memory.lending import ID_BYTES, loan_bytes
+from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.memory.run_length import MOST_BATCHES, Fit, RunLength, in_runs
+from tpnet_dist.memory.run_plan import distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.planning.log_shape import LogShape
-from tpnet_dist.ranks.exchange import LocalExchange
-from tpnet_dist.ranks.portions import Portions
-from tpnet_dist.training.memory_sizes import memory_nodes, memory_width
+from tpnet_dist.ranks.blocks import Blocks
+from tpnet_dist.training.memory_sizes import clock_bytes_of, memory_nodes, memory_width, wire_dtype
 
-
-class PlanOnly(LocalExchange):
-    """The exchange of one rank of many, asked where rows would go, and never for one."""
-
-    def __init__(self, rank: int, num_ranks: int) -> None:
-        super().__init__()
-        self.rank, self.num_ranks = rank, num_ranks
+_RANDOM_RUNS = 2
+"""Of a random graph: the last is counted, when some rows are there from those before."""
 
 
 @dataclass(frozen=True)
@@ -38,113 +33,127 @@ class RowTraffic:
     """Of one rank."""
 
     batches: int = 0
-    rows_asked: int = 0
-    """Of other ranks; each comes with the id that asks for it."""
-    sums_sent: int = 0
-    """Of messages, to rows of other ranks."""
+    rows_borrowed: int = 0
+    bytes: int = 0
+    """Sent by anybody on this rank's behalf: ids, and the layers that answer them."""
 
     def __add__(self, other: "RowTraffic") -> "RowTraffic":
         return RowTraffic(
-            self.batches + other.batches,
-            self.rows_asked + other.rows_asked,
-            self.sums_sent + other.sums_sent,
-        )
-
-    def bytes_exchanged(self, sizes: "WireSizes", *, products: bool) -> int:
-        """Sent by anybody on this rank's behalf: ids, the rows that answer them, and sums."""
-        row = sizes.row_with_products if products else sizes.row
-        return self.rows_asked * (ID_BYTES + row) + self.sums_sent * sizes.sum
-
-
-@dataclass(frozen=True)
-class WireSizes:
-    """Bytes of what travels."""
-
-    row: int
-    row_with_products: int
-    sum: int
-
-    @classmethod
-    def of(cls, config: Config, log: LogShape) -> "WireSizes":
-        layers, width = config.memory.hops + 1, memory_width(config.memory, log)
-        wire = getattr(torch, config.memory.exchange_dtype)
-        return cls(
-            layers * width * wire.itemsize,
-            bytes_per_row(layers, width, torch.float32, wire),
-            config.memory.hops * width * wire.itemsize,
-        )
-
-
-class TrafficCounter:
-    """One rank's planning, without its rows."""
-
-    def __init__(
-        self,
-        config: Config,
-        log: LogShape,
-        rank: int,
-        num_ranks: int,
-        cache_rows: int,
-        device_type: str = "cpu",
-    ) -> None:
-        settings = config.memory
-        self.rank = rank
-        self._memory = Memory(
-            memory_nodes(config, log),
-            Walk(settings.walk, settings.hops, settings.decay),
-            width=1,
-            exchange=PlanOnly(rank, num_ranks),
-            cache_rows=cache_rows,
-            portions=Portions.of(config.training.portions, rank, num_ranks, device_type).count,
+            self.batches + other.batches, self.rows_borrowed + other.rows_borrowed, self.bytes + other.bytes
         )
 
     @property
-    def rows_held(self) -> int:
-        """Of other ranks, after all that was counted."""
-        cache = self._memory.cache
-        return 0 if cache is None else cache.slots.num_held
+    def bytes_per_batch(self) -> float:
+        return self.bytes / max(1, self.batches)
 
-    def count(self, requests: Iterable[MemoryRequest[object]]) -> RowTraffic:
-        """Of batches that are recorded one after another."""
-        iterator, traffic = iter(requests), RowTraffic()
-        while run := list(islice(iterator, BATCHES_PER_PLAN)):
-            assert all(request.is_plain for request in run), "groups larger than a batch are not counted"
-            plans = self._memory.plan_run(
-                [request.events for request in run], [request.needed for request in run]
+
+class TrafficCounter:
+    """The planning of all ranks, without their rows."""
+
+    def __init__(self, config: Config, log: LogShape, num_ranks: int, borrowed_rows: int) -> None:
+        settings = config.memory
+        self.num_nodes, self.blocks = memory_nodes(config, log), Blocks(memory_nodes(config, log), num_ranks)
+        self.walk = Walk(settings.walk, settings.hops, settings.decay)
+        self._layer_bytes = memory_width(settings, log) * wire_dtype(config).itemsize
+        self._clock_bytes = clock_bytes_of(settings)
+        self.borrowed = [
+            BorrowedRows(
+                borrowed_rows,
+                self.num_nodes - len(range(*self.blocks.range_of(rank))),
+                torch.empty(0, self.walk.layers, 0),
+                Clocks.zeros(0, with_degree=False),
             )
-            traffic += self._of_plans(plans)
+            for rank in range(num_ranks)
+        ]
+        self.run_length = RunLength(settings.run_batches)
+
+    @property
+    def rows_held(self) -> int:
+        """Of the rank that has most of others' rows, after all that was counted."""
+        return max(one.num_held for one in self.borrowed)
+
+    def count(
+        self, requests: Sequence[Iterable[MemoryRequest[object]]], *, read: bool = True
+    ) -> list[RowTraffic]:
+        """By rank, of the batches that each asks for; `read`: not only to record them."""
+        traffic = [RowTraffic() for _ in requests]
+        runs = [
+            in_runs(each, lambda: self.run_length.batches(read=read), lambda request: len(request.events))
+            for each in requests
+        ]
+        for of_ranks in zip(*runs, strict=True):
+            counted = [
+                self._count_run(
+                    rank,
+                    EventRun.of([request.events for request in run]),
+                    [distinct_nodes(request.nodes, self.num_nodes) for request in run],
+                )
+                for rank, run in enumerate(of_ranks)
+            ]
+            self.run_length.learn(len(of_ranks[0]), max(fit for _, fit in counted))
+            traffic = [before + now for before, (now, _) in zip(traffic, counted, strict=True)]
         return traffic
 
-    def _of_plans(self, plans: Sequence[MemoryPlan]) -> RowTraffic:
-        asked = sum(sum(plan.route.send_counts) - plan.route.send_counts[self.rank] for plan in plans)
-        sent = sum(sum(plan.record.delivery.route.send_counts) for plan in plans if plan.record is not None)
-        return RowTraffic(len(plans), asked, sent)
+    def _count_run(self, rank: int, run: EventRun, nodes: list[Integers]) -> tuple[RowTraffic, Fit]:
+        plan = plan_run(
+            run,
+            nodes,
+            number=0,
+            blocks=self.blocks,
+            rank=rank,
+            borrowed=self.borrowed[rank],
+            hops=self.walk.hops,
+        )
+        num_rows = len(plan.asked.row_A)
+        lent = sum(loan_bytes(plan.asked, self._layer_bytes, self._clock_bytes))
+        traffic = RowTraffic(run.num_batches, num_rows, ID_BYTES * num_rows + lent)
+        return traffic, self.borrowed[rank].fit(plan.num_needed)
 
 
-def expected_traffic(
-    config: Config, log: LogShape, num_ranks: int, *, with_neighbors: bool, device_type: str = "cpu"
-) -> RowTraffic:
-    """Of one batch on one rank, where nodes meet at random and no row is held from before."""
+def expected_traffic(config: Config, log: LogShape, num_ranks: int) -> RowTraffic:
+    """Of a rank where nodes meet at random, mean of a run of batches."""
     if not config.memory.enabled:
         return RowTraffic(1)
-    portions = Portions.of(config.training.portions, 0, num_ranks, device_type).count
-    events = config.training.batch_size / num_ranks
-    ends = portions / num_ranks * _distinct(2 * config.training.batch_size / portions, log.num_nodes)
-    slots = 3 * events * (1 + config.model.neighbors) if with_neighbors else 2 * events
-    remote = 1 - 1 / num_ranks
-    return RowTraffic(1, round(_distinct(slots, log.num_nodes) * remote), round(ends * remote))
+    settings = config.memory
+    return _of_random_graph(
+        memory_nodes(config, log),
+        num_ranks,
+        config.training.batch_size,
+        config.model.neighbors,
+        settings.hops,
+        min(MOST_BATCHES, settings.run_batches or MOST_BATCHES),
+        memory_width(settings, log) * wire_dtype(config).itemsize,
+        clock_bytes_of(settings),
+    )
 
 
-def _distinct(draws: float, num_nodes: int) -> float:
-    """Expected number of different ones among so many draws."""
-    if num_nodes == 1:
-        return min(1.0, draws)
-    # of many nodes 1 - 1 / n is rounded to 1
-    return -num_nodes * math.expm1(draws * math.log1p(-1 / num_nodes))
+@cache
+def _of_random_graph(
+    num_nodes: int,
+    num_ranks: int,
+    batch_size: int,
+    neighbors: int,
+    hops: int,
+    num_batches: int,
+    layer_bytes: int,
+    clock_bytes: int,
+) -> RowTraffic:
+    draws, blocks = np.random.default_rng(0), Blocks(num_nodes, num_ranks)
+    slots = batch_size * 3 * (1 + neighbors) // num_ranks
+    own = len(range(*blocks.range_of(0)))
+    clocks = Clocks.zeros(0, with_degree=False)
+    borrowed = BorrowedRows(num_nodes, num_nodes - own, torch.empty(0, hops + 1, 0), clocks)
+    border = np.arange(0, num_batches * batch_size + 1, batch_size)
+    for _ in range(_RANDOM_RUNS):
+        src, dst = draws.integers(0, num_nodes, (2, num_batches * batch_size))
+        run = EventRun.from_columns(src, dst, np.zeros(len(src)), border)
+        nodes = [np.unique(draws.integers(0, num_nodes, slots)) for _ in range(num_batches)]
+        plan = plan_run(run, nodes, number=0, blocks=blocks, rank=0, borrowed=borrowed, hops=hops)
+    num_rows, lent = len(plan.asked.row_A), sum(loan_bytes(plan.asked, layer_bytes, clock_bytes))
+    return RowTraffic(num_batches, num_rows, ID_BYTES * num_rows + lent)
 
 
 def mean_traffic(of_ranks: Sequence[RowTraffic]) -> RowTraffic:
     """Of a rank."""
-    total = sum(of_ranks, RowTraffic())
-    share = len(of_ranks)
-    return RowTraffic(total.batches // share, total.rows_asked // share, total.sums_sent // share)
+    total, share = sum(of_ranks, RowTraffic()), len(of_ranks)
+    return RowTraffic(total.batches // share, total.rows_borrowed // share, total.bytes // share)

@@ -7,7 +7,7 @@ from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.neighbor_build import MAX_EVENTS
 from tpnet_dist.planning.devices import Device
-from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes, expected_traffic
+from tpnet_dist.planning.exchange_count import RowTraffic, expected_traffic
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.rank_bytes import RankBytes, rank_bytes, train_share_of
 from tpnet_dist.planning.step_time import StepTime, training_step_time
@@ -96,14 +96,12 @@ def make_plan(
             "plan a part of it"
         )
     asked, config = config, with_an_event_each(config, num_ranks)
-    traffic = counted or expected_traffic(
-        config, log, num_ranks, with_neighbors=True, device_type=device.type
-    )
+    traffic = counted or expected_traffic(config, log, num_ranks)
     sizes = rank_bytes(config, log, num_ranks, device)
     room = rooms(sizes, device, num_ranks)
     step = training_step_time(config, log, num_ranks, device, traffic)
     is_tight = not all(one.is_enough for one in room)
-    wire, train_share = WireSizes.of(config, log), train_share_of(config)
+    train_share = train_share_of(config)
     events_per_step = config.training.batch_size * config.training.batches_per_step
     return Plan(
         log=log,
@@ -118,9 +116,7 @@ def make_plan(
         largest=largest_log(config, log, num_ranks, device),
         traffic=traffic,
         is_counted=counted is not None,
-        exchanged_bytes=round(
-            num_ranks * traffic.bytes_exchanged(wire, products=True) / max(1, traffic.batches)
-        ),
+        exchanged_bytes=round(num_ranks * traffic.bytes_per_batch),
         step=step,
         train_share=train_share,
         epoch_seconds=step.seconds * train_share * len(log) / events_per_step,
@@ -137,7 +133,7 @@ def with_an_event_each(config: Config, num_ranks: int) -> Config:
 def _point(config: Config, log: LogShape, ranks: int, device: Device) -> CurvePoint:
     config = with_an_event_each(config, ranks)
     size = config.training.batch_size
-    traffic = expected_traffic(config, log, ranks, with_neighbors=True, device_type=device.type)
+    traffic = expected_traffic(config, log, ranks)
     step = training_step_time(config, log, ranks, device, traffic)
     return CurvePoint(
         ranks,

@@ -3,22 +3,18 @@
 from dataclasses import dataclass, fields
 from typing import Literal
 
-import torch
-
 from tpnet_dist.config import Config
 from tpnet_dist.memory.neighbors import BYTES_PER_ENTRY
-from tpnet_dist.memory.row_cache import bytes_per_row
 from tpnet_dist.planning.devices import Device
-from tpnet_dist.planning.exchange_count import WireSizes
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import training_cost, weight_count
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.training.memory_sizes import (
     FLOAT_BYTES,
     STATES_PER_WEIGHT,
+    borrowed_bytes_of,
     clock_bytes_of,
     memory_nodes,
-    memory_width,
     row_bytes_of,
     rows_to_keep,
     slots_of,
@@ -30,9 +26,8 @@ PLACES: dict[str, Place] = {"neighbors": "host", "clocks": "host", "features": "
 """Of parts that are not on the device; what the others are computed with is."""
 _PLACES_OF_GRADIENTS = 2
 """Beside the largest tensor: its gradient, and that before it."""
-_PLACES_ON_THE_WAY = 3
-"""Where rows of a batch lie on their way, beside where they end up: as served, side by side for the journey,
-and as they arrived."""
+_PLACES_ON_THE_WAY = 2
+"""Where borrowed rows lie on their way, beside where they end up: as they are lent, and as they arrived."""
 _HELD_BY_MALLOC = 1.35
 """On cores: no two batches have buffers of the same sizes, and malloc, which keeps them, is left with holes.
 Measured after a dozen steps at 1e5 to 1e7 edges on one and two ranks: 1.28 to 1.48 times what is in use;
@@ -44,14 +39,12 @@ class RankBytes:
     """Of the largest rank."""
 
     rows: int
-    products: int
-    """Of its rows with themselves, kept on cores; a GPU computes them anew."""
-    cache: int
-    """Rows of other ranks that it keeps."""
+    borrowed: int
+    """Copies of other ranks' rows that it keeps."""
     neighbors: int
     """Of training events, and of all."""
     clocks: int
-    """Every rank knows when each node had its last event."""
+    """When each of its nodes had its last event."""
     features: int
     """Mapped from files, read as they are needed: the most of it that a host may come to hold."""
     weights: int
@@ -91,14 +84,13 @@ def rank_bytes(
     cost, nodes = training_cost(config, log, events), memory_nodes(config, log)
     has_memory = config.memory.enabled
     own = Blocks(nodes, num_ranks).rows_per_rank if has_memory else 0
-    layers, held = config.memory.hops + 1, _HELD_BY_MALLOC if device.is_host else 1.0
+    held = _HELD_BY_MALLOC if device.is_host else 1.0
     return RankBytes(
         rows=own * row_bytes_of(config, log),
-        products=own * layers * layers * FLOAT_BYTES if device.is_host else 0,
-        cache=cache_rows_of(config, log, num_ranks, device, train_share=train_share)
-        * WireSizes.of(config, log).row_with_products,
+        borrowed=borrowed_rows_of(config, log, num_ranks, device, train_share=train_share)
+        * borrowed_bytes_of(config, log),
         neighbors=_neighbor_bytes(config, log, num_ranks, train_share),
-        clocks=clock_bytes_of(config.memory) * nodes if has_memory else 0,
+        clocks=clock_bytes_of(config.memory) * own,
         features=FLOAT_BYTES * (log.num_nodes * log.node_width + len(log) * log.edge_width),
         weights=weight_count(config, log) * FLOAT_BYTES * (STATES_PER_WEIGHT + (num_ranks > 1)),
         activations=int(held * (cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes)),
@@ -108,7 +100,7 @@ def rank_bytes(
     )
 
 
-def cache_rows_of(
+def borrowed_rows_of(
     config: Config, log: LogShape, num_ranks: int, device: Device, *, train_share: float | None = None
 ) -> int:
     """How many rows of others the first rank keeps, by the rule of a run; where nobody else is at work."""
@@ -122,12 +114,12 @@ def cache_rows_of(
         free = device.host_memory_bytes // sharers - device.base_bytes
         # which are there before a run looks for room
         free -= _neighbor_bytes(config, log, num_ranks, train_share)
-        clocks = clock_bytes_of(config.memory) * nodes
-    wire, weights = WireSizes.of(config, log), weight_count(config, log) * FLOAT_BYTES * STATES_PER_WEIGHT
+        clocks = clock_bytes_of(config.memory) * own
+    weights = weight_count(config, log) * FLOAT_BYTES * STATES_PER_WEIGHT
     rows, step = own * row_bytes_of(config, log), step_bytes_of(config, log, num_ranks)
     return rows_to_keep(
-        config.memory.cache_rows,
-        wire.row_with_products,
+        config.memory.borrowed_rows,
+        borrowed_bytes_of(config, log),
         remote=nodes - own,
         free=max(0, free),
         left=free - rows - clocks - weights - step,
@@ -142,8 +134,5 @@ def _neighbor_bytes(config: Config, log: LogShape, num_ranks: int, train_share: 
 def _in_flight(config: Config, log: LogShape, num_ranks: int, events: int) -> int:
     """Of the batch in work, those ahead of it, and that on its way, if no two slots share a node."""
     slots = min(slots_of(config, events), log.num_nodes)
-    kept = bytes_per_row(
-        config.memory.hops + 1, memory_width(config.memory, log), torch.float32, torch.float32
-    )
     on_the_way = _PLACES_ON_THE_WAY if num_ranks > 1 else 0
-    return (config.memory.prefetch + 1 + on_the_way) * slots * kept
+    return (config.memory.prefetch + 1 + on_the_way) * slots * row_bytes_of(config, log)

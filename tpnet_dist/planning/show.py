@@ -12,10 +12,9 @@ from tpnet_dist.whole_file import whole_file
 
 PARTS = {
     "rows": "rows of its nodes",
-    "products": "products of its rows",
-    "cache": "rows of others it keeps",
+    "borrowed": "rows of others it keeps",
     "neighbors": "neighbour index of its nodes",
-    "clocks": "clocks of all nodes",
+    "clocks": "clocks of its rows",
     "features": "features, mapped from files",
     "weights": "weights, gradients, Adam",
     "activations": "activations",
@@ -74,7 +73,7 @@ def _sentences(plan: Plan) -> list[str]:
         lines.append(f"Largest log of this kind that fits: about {three_digits(len(plan.largest)):,} events.")
     else:
         lines.append("No log fits: the model alone takes more than there is.")
-    how = "counted from the log" if plan.is_counted else "expected for a random graph, nothing cached"
+    how = "counted from the log" if plan.is_counted else "expected for a random graph"
     lines.append(f"Rows exchanged by all ranks: {size(plan.exchanged_bytes)} per batch ({how}).")
     if plan.is_batch_raised:
         lines.append(f"Batches are taken to be of {plan.batch_size:,} events, one for each rank.")
@@ -88,7 +87,7 @@ def _sentences(plan: Plan) -> list[str]:
 
 def _curve_table(plan: Plan) -> Table:
     # without lines it fits a terminal of 80 columns
-    table = Table(title="More ranks, random graph, nothing cached", title_justify="left", box=None)
+    table = Table(title="More ranks, random graph", title_justify="left", box=None)
     for heading in ("ranks", "batch", "events/s", "× 1 rank", "limited by", "on a device", "fits"):
         table.add_column(heading, justify="right")
     alone = plan.curve[0].events_per_second

@@ -11,20 +11,20 @@ take the latency of a tree: that of two ranks for each doubling of the ranks.
 from dataclasses import dataclass, fields, replace
 
 from tpnet_dist.config import Config
-from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
+from tpnet_dist.memory.run_length import MOST_BATCHES
 from tpnet_dist.planning.devices import Device
-from tpnet_dist.planning.exchange_count import RowTraffic, WireSizes
+from tpnet_dist.planning.exchange_count import RowTraffic
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.planning.model_cost import Cost, scoring_cost, training_cost, weight_count
 from tpnet_dist.ranks.portions import Portions
-from tpnet_dist.training.memory_sizes import FLOAT_BYTES, slots_of
+from tpnet_dist.training.memory_sizes import FLOAT_BYTES, row_bytes_of, slots_of
 
 _PASSES_OF_ADAM = 12
 """Over the weights: gradient, weight and two moments, read and written, and what lies between."""
 _PASSES_OVER_ROWS = 6
-"""Read at the owner, sent, received, put in order, read by the model, written back."""
-_COLLECTIVES_PER_BATCH = 2 + 2 / BATCHES_PER_PLAN + 3
-"""Rows, sums, counts and ids of a run of batches; three for a look-up of neighbours."""
+"""Lent, sent, received, kept, read by the model, written back."""
+_COLLECTIVES_PER_BATCH = (3 + 3) / MOST_BATCHES
+"""Counts, ids and rows of a run of batches; three for a look-up of neighbours."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def training_step_time(
         events,
         training_cost(config, log, events),
         more_bytes=_PASSES_OF_ADAM * weight_bytes / batches,
-        sent=_row_bytes(config, log, traffic),
+        sent=traffic.bytes_per_batch,
     )
     # gradients are summed and learned from once in a step
     step = one_batch.times(batches)
@@ -100,18 +100,13 @@ def scoring_step_time(
 ) -> StepTime:
     events = _most_events(config, config.evaluation.batch_size, num_ranks, device)
     cost = scoring_cost(config, log, events)
-    sent = _row_bytes(config, log, traffic)
+    sent = traffic.bytes_per_batch
     return _time(config, log, num_ranks, device, events, cost, more_bytes=0.0, sent=sent)
 
 
 def _most_events(config: Config, batch_size: int, num_ranks: int, device: Device) -> int:
     """Of a batch, those of the rank that the others wait for."""
     return Portions.of(config.training.portions, 0, num_ranks, device.type).largest_slice(batch_size)
-
-
-def _row_bytes(config: Config, log: LogShape, traffic: RowTraffic) -> float:
-    exchanged = traffic.bytes_exchanged(WireSizes.of(config, log), products=True)
-    return exchanged / max(1, traffic.batches)
 
 
 def _time(
@@ -127,7 +122,7 @@ def _time(
 ) -> StepTime:
     """Of a batch of which this rank has so many events."""
     slots = slots_of(config, events)
-    held = WireSizes.of(config, log).row if config.memory.enabled else 0
+    held = row_bytes_of(config, log) if config.memory.enabled else 0
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0
     collectives = _COLLECTIVES_PER_BATCH * device.seconds_to_meet(num_ranks)

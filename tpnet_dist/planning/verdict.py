@@ -56,13 +56,9 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
         hosts = -(-ranks // device.ranks_per_host)
         yield f"{ranks} ranks{f' on {hosts} hosts' * (hosts > 1)}"
     if num_ranks > 1 and config.memory.enabled:
-        if config.memory.exchange_dtype == "float32":
-            changed = replace(config, memory=replace(config.memory, exchange_dtype="bfloat16"))
-            if fits(changed, log, num_ranks, device):
-                yield "--memory.exchange-dtype bfloat16 (rows of others take half; rounded on their way)"
-        changed = replace(config, memory=replace(config.memory, cache_rows=0))
+        changed = replace(config, memory=replace(config.memory, borrowed_rows=0))
         if fits(changed, log, num_ranks, device):
-            yield "--memory.cache-rows 0 (no rows of others are kept; more traffic)"
+            yield "--memory.borrowed-rows 0 (no rows of others are kept; more traffic)"
     width = memory_width(config.memory, log)
     for smaller in sorted({max(1, width * share // 8) for share in (6, 4, 2, 1)}, reverse=True):
         changed = replace(config, memory=replace(config.memory, width=smaller))

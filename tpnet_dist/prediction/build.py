@@ -59,7 +59,7 @@ def build_parts(
         LocalExchange(),
         device,
         trained.seed,
-        cache_rows=0,
+        borrowed_rows=0,
         further_nodes=capacity + NUM_STRANGERS,
     )
     if memory is not None:

@@ -13,8 +13,8 @@ import torch
 from tpnet_dist.events.raw_ids import Dense
 from tpnet_dist.events.shards import Times
 from tpnet_dist.events.view import SelectedEvents
+from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.model import TPNet
 from tpnet_dist.prediction.past import Past
 from tpnet_dist.ranks.portions import Portions
@@ -84,7 +84,7 @@ class LinkScorer:
         selected, seconds_B = self.past.links(src_B[sources], chosen_BC[:, 0], time_B[sources])
         planner = replace(self._planner, negatives=[_FurtherDestinations(chosen_BC[:, 1:])])
         planned = planner.plan(selected, seconds_B, slice(None), self.past.memory_time)
-        return MemoryRequest(_no_events(), planned.nodes(), planned, record=False)
+        return MemoryRequest(planned.nodes(), BatchEvents.none(), planned)
 
 
 def _pieces(num_sources: int, num_targets: int) -> Iterator[Piece]:
@@ -92,8 +92,3 @@ def _pieces(num_sources: int, num_targets: int) -> Iterator[Piece]:
     for source in range(0, num_sources, sources_each):
         for target in range(0, num_targets, LINKS_PER_PIECE):
             yield slice(source, source + sources_each), slice(target, target + LINKS_PER_PIECE)
-
-
-def _no_events() -> BatchEvents:
-    nobody = torch.empty(0, dtype=torch.int64)
-    return BatchEvents(nobody, nobody, torch.empty(0, dtype=torch.float64))

@@ -16,17 +16,18 @@ from torch import Tensor
 
 from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.batch_plan import Batch, BatchPlan, plan_by_events, plan_by_timestamps
+from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
 from tpnet_dist.events.features import Features
 from tpnet_dist.events.grown_features import GrownFeatures
 from tpnet_dist.events.raw_ids import Dense
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.shards import EventColumns, Times, concatenate
 from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.memory.events import EventRun
 from tpnet_dist.memory.growing_neighbors import GrowingNeighbors
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.neighbor_build import build_neighbor_index
-from tpnet_dist.training.event_batches import grouped, record_each, replay
+from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.run_data import chunks_of, plan_of, split_of
 
 
@@ -100,9 +101,9 @@ class Past:
         self._unrecorded.clear()
         self.later.columns.append(columns)
         if self.memory is not None:
-            plan = self._plan_of(columns.time)
-            # a thread is worth its start only where there is something to prepare
-            record_each(self.memory, grouped(self.log, _cut(columns, plan)), prefetch=int(len(plan) > 1))
+            recorded = np.unique(self._plan_of(columns.time).recorded)
+            run = EventRun.from_columns(columns.src, columns.dst, self.log.seconds(columns.time), recorded)
+            self.memory.catch_up([run], run.num_events)
         self.memory_time = float(self.log.seconds(columns.time[-1:])[0])
 
     def check_features(self, features: Features | None, count: int) -> None:
@@ -147,13 +148,6 @@ class Past:
             replay(self.memory, self.log, view, plan)
         last = view.read(len(view) - 1, len(view))
         self.memory_time = float(self.log.seconds(last.columns.time)[0])
-
-
-def _cut(columns: EventColumns, plan: BatchPlan) -> Iterator[tuple[Batch, SelectedEvents]]:
-    """Into batches that are recorded; who would look back from them is not asked."""
-    number_N = np.arange(len(columns))
-    selected = SelectedEvents(number_N, number_N, columns)
-    return ((batch, selected[batch.start : batch.stop]) for batch in plan.batches())
 
 
 def _columns(src_B: Dense, dst_B: Dense, time_B: Times) -> EventColumns:

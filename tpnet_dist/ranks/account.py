@@ -30,11 +30,11 @@ class Stage:
 
 
 class RowTraffic(NamedTuple):
-    """Of an account: what rows of other ranks took, and what the cache spared."""
+    """Of an account: what rows of other ranks took, and how many of those needed were there already."""
 
     bytes_received: int
-    rows_remote: int
-    rows_held: int
+    rows_needed: int
+    rows_borrowed: int
 
 
 @dataclass
@@ -43,28 +43,23 @@ class ExchangeAccount:
 
     bytes_sent: int = 0
     bytes_received: int = 0
-    rows_wanted: int = 0
-    """Rows asked for before repetitions were dropped."""
-    rows_fetched: int = 0
-    """Rows asked for after that."""
-    rows_remote: int = 0
-    """Of those, rows that other ranks own."""
-    rows_held: int = 0
-    """Of those, rows that were in the cache and did not travel; the hit rate is their share."""
-    bytes_saved: int = 0
-    """What held rows would have added to the bytes, sent (their ids) and received."""
-    rows_recorded: int = 0
-    """Rows for which summed messages were sent."""
+    rows_needed: int = 0
+    """Rows of other ranks that runs of batches worked with, each counted once a run."""
+    rows_borrowed: int = 0
+    """Of those, rows of which some layers had to travel; the others were there from earlier runs."""
+    ends_replayed: int = 0
+    """Ends of events that were recorded here, on own rows and on borrowed ones."""
     collectives: int = 0
     batches: int = 0
+    runs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    """By stage: plan, fetch, record."""
+    """By stage: plan, borrow, read, record."""
 
     def stage(self, name: str) -> "Stage":
         return Stage(self.seconds, name)
 
     def row_traffic(self) -> RowTraffic:
-        return RowTraffic(self.bytes_received, self.rows_remote, self.rows_held)
+        return RowTraffic(self.bytes_received, self.rows_needed, self.rows_borrowed)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)

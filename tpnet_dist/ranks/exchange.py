@@ -1,11 +1,11 @@
-"""Rows between ranks: asked of their owners, given back, or sent to them. Knows nothing of what a row means.
+"""Rows between ranks: asked of their owners, given back. Knows nothing of what a row means.
 
 A route says how many rows go where; it is made once and serves every trip.
 
-    1. route    each rank says how many rows it has for each owner; the counts cross over, of one trip or many
-    2. forward  rows travel from the askers to the owners (ids asked for; messages)
+    1. route    each rank says how many rows it has for each owner; `meet`: and something to all
+    2. forward  rows travel from the askers to the owners (ids asked for)
     3. back     rows travel from the owners to the askers (what was asked for)
-    4. deliver  rows travel forward, but for those that stay
+    4. trade    bytes travel, so many to each rank; both sides know how many
 
 Two ranks, rank 0 owning rows 0–3 and rank 1 rows 4–7; rank 0 asks for 1 4 6, rank 1 for 0 1:
 
@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -28,7 +26,6 @@ from torch import Tensor
 from tpnet_dist.ranks.account import ExchangeAccount
 
 Columns = Sequence[Tensor]
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -37,22 +34,6 @@ class ExchangeRoute:
 
     send_counts: list[int]
     recv_counts: list[int]
-
-    def own_rows(self, rank: int) -> tuple[slice, slice]:
-        """Where what a rank asks of itself lies, among all it asks for and among all it is asked for."""
-        asked_from, served_from = sum(self.send_counts[:rank]), sum(self.recv_counts[:rank])
-        count = self.send_counts[rank]
-        return slice(asked_from, asked_from + count), slice(served_from, served_from + count)
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Which of some rows stay, and how many go to each rank."""
-
-    own: slice
-    """Rows are sorted by owner, so these are neighbours."""
-    route: ExchangeRoute
-    """Of the others alone."""
 
 
 class Exchange(Protocol):
@@ -63,11 +44,10 @@ class Exchange(Protocol):
     account: ExchangeAccount
 
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
-    def routes(self, send_counts_GP: Counts) -> list[ExchangeRoute]: ...
+    def meet(self, send_counts: list[int], notice: int) -> tuple[ExchangeRoute, list[int]]: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
-    def forward_all(self, routes: Sequence[ExchangeRoute], rows: Tensor) -> Sequence[Tensor]: ...
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
-    def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor: ...
+    def trade(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Tensor: ...
 
 
 class LocalExchange:
@@ -79,20 +59,17 @@ class LocalExchange:
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         return ExchangeRoute(send_counts, send_counts)
 
-    def routes(self, send_counts_GP: Counts) -> list[ExchangeRoute]:
-        return [self.route(send_counts) for send_counts in send_counts_GP.tolist()]
+    def meet(self, send_counts: list[int], notice: int) -> tuple[ExchangeRoute, list[int]]:
+        return self.route(send_counts), [notice]
 
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return list(columns)
 
-    def forward_all(self, routes: Sequence[ExchangeRoute], rows: Tensor) -> Sequence[Tensor]:
-        return rows.split_with_sizes([sum(route.send_counts) for route in routes])
-
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return list(columns)
 
-    def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor:
-        return rows[:0]
+    def trade(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Tensor:
+        return message
 
 
 class RankExchange:
@@ -104,62 +81,39 @@ class RankExchange:
         self._group, self._device = group, device
 
     def route(self, send_counts: list[int]) -> ExchangeRoute:
-        mine = torch.tensor(send_counts, dtype=torch.int64, device=self._device)
-        theirs = torch.empty_like(mine)
-        dist.all_to_all_single(theirs, mine, group=self._group)
-        self.account.collectives += 1
-        return ExchangeRoute(send_counts, theirs.tolist())
+        return self.meet(send_counts, 0)[0]
 
-    def routes(self, send_counts_GP: Counts) -> list[ExchangeRoute]:
-        """Of G trips, for the price of one."""
-        mine_PG = torch.tensor(send_counts_GP.T.copy(), device=self._device)
-        theirs_PG = torch.empty_like(mine_PG)
-        dist.all_to_all_single(theirs_PG, mine_PG, group=self._group)
+    def meet(self, send_counts: list[int], notice: int) -> tuple[ExchangeRoute, list[int]]:
+        """The route, and what every rank has to tell all."""
+        mine_R2 = torch.tensor([[count, notice] for count in send_counts], device=self._device)
+        theirs_R2 = torch.empty_like(mine_R2)
+        dist.all_to_all_single(theirs_R2, mine_R2, group=self._group)
         self.account.collectives += 1
-        pairs = zip(send_counts_GP.tolist(), theirs_PG.T.tolist(), strict=True)
-        return [ExchangeRoute(sent, received) for sent, received in pairs]
+        recv_counts, notices = theirs_R2.T.tolist()
+        return ExchangeRoute(send_counts, recv_counts), notices
 
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return self._trip(columns, route.send_counts, route.recv_counts)
 
-    def forward_all(self, routes: Sequence[ExchangeRoute], rows: Tensor) -> Sequence[Tensor]:
-        """Several trips in one. `rows` of all, trip after trip; returns what each brings."""
-        sent_GP = np.array([route.send_counts for route in routes])
-        received_GP = np.array([route.recv_counts for route in routes])
-        # on the way, what one rank has for another lies together, trip after trip
-        by_rank = _order_by_column(sent_GP, rows.device)
-        counts_out, counts_in = sent_GP.sum(0).tolist(), received_GP.sum(0).tolist()
-        [arrived] = self._trip([rows[by_rank]], counts_out, counts_in)
-        by_trip = _order_by_column(received_GP.T, rows.device)
-        return arrived[by_trip].split_with_sizes(received_GP.sum(1).tolist())
-
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return self._trip(columns, route.recv_counts, route.send_counts)
 
-    def deliver(self, delivery: Delivery, rows: Tensor, dtype: torch.dtype) -> Tensor:
-        """What other ranks sent, rank by rank; `dtype` is that of the journey."""
-        others = [rows[: delivery.own.start], rows[delivery.own.stop :]]
-        [incoming] = self.forward(delivery.route, [torch.cat(others).to(dtype)])
-        return incoming.to(rows.dtype)
+    def trade(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Tensor:
+        arrived = message.new_empty(sum(bytes_in))
+        dist.all_to_all_single(arrived, message, bytes_in, bytes_out, group=self._group)
+        account = self.account
+        account.collectives += 1
+        account.bytes_sent += sum(bytes_out) - bytes_out[self.rank]
+        account.bytes_received += sum(bytes_in) - bytes_in[self.rank]
+        return arrived
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:
         """All columns of a row travel side by side as bytes: one collective, whatever their types."""
         packed = pack(columns)
-        arrived = packed.new_empty(sum(counts_in), packed.shape[1])
-        dist.all_to_all_single(arrived, packed, counts_in, counts_out, group=self._group)
-        account, row_bytes = self.account, packed.shape[1]
-        account.collectives += 1
-        account.bytes_sent += row_bytes * (sum(counts_out) - counts_out[self.rank])
-        account.bytes_received += row_bytes * (sum(counts_in) - counts_in[self.rank])
+        row_bytes = packed.shape[1]
+        sizes_out, sizes_in = ([row_bytes * count for count in counts] for counts in (counts_out, counts_in))
+        arrived = self.trade(packed.reshape(-1), sizes_out, sizes_in).view(-1, row_bytes)
         return unpack(arrived, columns)
-
-
-def _order_by_column(counts_XY: Counts, device: torch.device) -> Tensor:
-    """How to put items that lie by X, then by Y, in the order of Y, then of X."""
-    x, y = counts_XY.shape
-    # numbers of 16 bits are sorted by radix
-    column = np.tile(np.arange(y, dtype=np.uint16), x).repeat(counts_XY.reshape(-1))
-    return torch.from_numpy(column.argsort(kind="stable")).to(device)
 
 
 def pack(columns: Columns) -> Tensor:

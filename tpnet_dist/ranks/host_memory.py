@@ -1,4 +1,4 @@
-"""Two requests to the operating system that make host memory faster, where it knows them."""
+"""Requests to the operating system about host memory, where it knows them."""
 
 import ctypes
 import mmap
@@ -29,19 +29,30 @@ def keep_large_buffers() -> bool:
     return all(kept)
 
 
+def release_pages(tensor: Tensor) -> None:
+    """Give back the memory of a contiguous CPU tensor whose values are of no use any more; writing to it
+    takes memory anew."""
+    _advise(tensor, mmap.MADV_DONTNEED)
+
+
 def ask_for_huge_pages(fresh: Tensor) -> Tensor:
     """Have a large CPU tensor, not yet written to, lie on huge pages; returns it.
 
     Rows are read and written at random: on 4 KiB pages each costs a walk through the page table as well.
     """
-    if sys.platform != "linux" or fresh.device.type != "cpu":
-        return fresh
-    first = -(-fresh.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-    length = fresh.data_ptr() + fresh.nbytes - first
+    _advise(fresh, mmap.MADV_HUGEPAGE)
+    return fresh
+
+
+def _advise(tensor: Tensor, advice: int) -> None:
+    """About the whole pages of a tensor."""
+    if sys.platform != "linux" or tensor.device.type != "cpu":
+        return
+    first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    length = (tensor.data_ptr() + tensor.nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE
     if length > 0:
         libc = ctypes.CDLL(None)
-        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), ctypes.c_int(mmap.MADV_HUGEPAGE))
-    return fresh
+        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), ctypes.c_int(advice))
 
 
 def free_bytes(device: torch.device) -> int:

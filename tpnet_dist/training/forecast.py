@@ -145,8 +145,8 @@ class Forecast:
             ("ranks", str(self.portions.num_ranks)),
             ("rows, per rank", f"{size(self.memory.rows)}, width {self.width}"),
             (
-                "row cache, per rank",
-                f"at most {size(self.memory.cache)}: {self.memory.cache_rows:,} rows of other ranks",
+                "borrowed rows, per rank",
+                f"at most {size(self.memory.borrowed)}: {self.memory.borrowed_rows:,} rows of other ranks",
             ),
             ("clocks, per rank", size(self.memory.clocks)),
             ("rows exchanged, per rank and batch", f"at most {size(self.memory.exchange)}"),

@@ -21,10 +21,12 @@ from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.neighbors import NeighborLookup, Neighbors
 from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.memory.run_length import MOST_BATCHES, in_runs
 from tpnet_dist.ranks.portions import Portions
-from tpnet_dist.training.event_batches import EventBatch, batches_to_record
+from tpnet_dist.training.event_batches import batches_to_record
 from tpnet_dist.training.links import LinkBlock, PlannedLinks
 
 MAX_ENDS = 1 << 20
@@ -78,19 +80,27 @@ class LinkPlanner:
         `memory_time`: of the last event that is recorded already.
         """
         _compute_alone()
+        drafts = self._drafts(view, plan, from_batch, record, memory_time, events_per_piece)
+        for together in in_runs(drafts, lambda: MOST_BATCHES, lambda draft: len(draft.recorded)):
+            yield from self._finish(together)
+
+    def _drafts(
+        self,
+        view: EventView,
+        plan: BatchPlan,
+        from_batch: int,
+        record: bool,
+        memory_time: float,
+        events_per_piece: int | None,
+    ) -> Iterator["_Draft"]:
+        nothing = BatchEvents.none()
         for batch in batches_to_record(self.log, view, plan, from_batch):
-            *pieces, last = self._pieces(len(batch.events), events_per_piece)
+            recorded = batch.recorded if record else nothing
+            *pieces, last = self._pieces(len(batch.selected), events_per_piece)
             for piece in pieces:
-                planned = self._plan(batch, piece, memory_time)
-                yield MemoryRequest(batch.events, planned.nodes(), planned, record=False)
-            planned = self._plan(batch, last, memory_time)
-            if not record:
-                yield MemoryRequest(batch.events, planned.nodes(), planned, record=False)
-                continue
-            yield MemoryRequest(
-                batch.events, planned.nodes(), planned, record=batch.record_alone, group=batch.group
-            )
-            memory_time = batch.last_time if batch.is_recorded else memory_time
+                yield self._draft(batch.selected, batch.time_B, piece, memory_time, nothing)
+            yield self._draft(batch.selected, batch.time_B, last, memory_time, recorded)
+            memory_time = float(recorded.time_B[-1]) if len(recorded) else memory_time
 
     def _pieces(self, num_events: int, events_per_piece: int | None) -> list[slice]:
         """Of this rank's slice, none in two portions unless it is the whole slice; as many on every rank,
@@ -106,14 +116,24 @@ class LinkPlanner:
             for start in range(portion.start, portion.start + portions.largest(num_events), events_per_piece)
         ]
 
-    def _plan(self, batch: EventBatch, here: slice, memory_time: float) -> PlannedLinks:
-        return self.plan(batch.selected, batch.events.time_B, here, memory_time)
-
     @record_function("plan")
     def plan(
         self, selected: SelectedEvents, seconds: Tensor, here: slice, memory_time: float
     ) -> PlannedLinks:
         """The events `here` of some that need not be in the log, at `seconds` since its first event."""
+        draft = self._draft(selected, seconds, here, memory_time, BatchEvents.none())
+        [request] = self._finish([draft])
+        return request.note
+
+    @record_function("plan")
+    def _draft(
+        self,
+        selected: SelectedEvents,
+        seconds: Tensor,
+        here: slice,
+        memory_time: float,
+        recorded: BatchEvents,
+    ) -> "_Draft":
         mine = selected[here]
         time_B = seconds[here]
         read_time_B = time_B if self.padding_node is None else torch.full_like(time_B, memory_time)
@@ -124,9 +144,21 @@ class LinkPlanner:
                 links[0] = (links[0][0], np.concatenate([links[0][1], drawn.dst_BC], axis=1))
             else:
                 links.append((drawn.src_B, drawn.dst_BC))
-        blocks = tuple(self._block(mine, *ends, number) for number, ends in enumerate(links))
-        portions = self._portions(len(selected), here)
-        return PlannedLinks(torch.from_numpy(mine.index), read_time_B, blocks, portions)
+        ends = [torch.from_numpy(np.column_stack(pair).astype(np.int64)) for pair in links]
+        return _Draft(mine, read_time_B, ends, self._portions(len(selected), here), recorded)
+
+    @record_function("plan")
+    def _finish(self, drafts: Sequence["_Draft"]) -> list[MemoryRequest[PlannedLinks]]:
+        """With one look-up of neighbours for all: other ranks take part in it."""
+        found = iter(self._find(drafts))
+        requests = []
+        for draft in drafts:
+            blocks = tuple(self._block(draft.mine, ends_BS, next(found)) for ends_BS in draft.ends)
+            planned = PlannedLinks(
+                torch.from_numpy(draft.mine.index), draft.read_time_B, blocks, draft.portions
+            )
+            requests.append(MemoryRequest(planned.nodes(), draft.recorded, planned))
+        return requests
 
     def _portions(self, num_events: int, here: slice) -> tuple[slice, ...]:
         """What of each portion of this rank is `here`."""
@@ -136,9 +168,7 @@ class LinkPlanner:
             for portion in self.portions.mine(num_events)
         )
 
-    def _block(self, mine: SelectedEvents, src_B: Ids, dst_BC: Ids, number: int) -> LinkBlock:
-        ends_BS = torch.from_numpy(np.column_stack([src_B, dst_BC]).astype(np.int64))
-        found = self._find(mine, ends_BS, number)
+    def _block(self, mine: SelectedEvents, ends_BS: Tensor, found: Neighbors) -> LinkBlock:
         shape = (*ends_BS.shape, self.num_neighbors)
         mask_BSM, ids_BSM = found.mask_BM.view(shape), found.ids_BM.view(shape)
         # without a padding node any node of the link serves, since empty slots are left out
@@ -153,16 +183,17 @@ class LinkPlanner:
             edge_features_BSME=self._edge_features(found.events_BM.view(shape), mask_BSM),
         )
 
-    def _find(self, mine: SelectedEvents, ends_BS: Tensor, number: int) -> Neighbors:
-        num_ends = ends_BS.shape[1]
-        before_Q = torch.from_numpy(mine.moment).repeat_interleave(num_ends)
+    def _find(self, drafts: Sequence["_Draft"]) -> Iterator[Neighbors]:
+        """Of each block of each draft."""
+        asked = [query for draft in drafts for query in draft.queries()]
+        node_Q, before_Q, query_Q = map(torch.cat, zip(*asked, strict=True))
         if self.sampling == "recent":
-            return self.neighbors.recent(ends_BS.flatten(), before_Q, count=self.num_neighbors)
-        assert num_ends <= MAX_ENDS // 8 and number < 8, (num_ends, number)
-        query_BS = torch.from_numpy(mine.index)[:, None] * MAX_ENDS + torch.arange(num_ends) * 8 + number
-        return self.neighbors.uniform(
-            ends_BS.flatten(), before_Q, query_BS.flatten(), count=self.num_neighbors, key=self.sample_key
-        )
+            found = self.neighbors.recent(node_Q, before_Q, count=self.num_neighbors)
+        else:
+            found = self.neighbors.uniform(
+                node_Q, before_Q, query_Q, count=self.num_neighbors, key=self.sample_key
+            )
+        return found.split([len(node) for node, _, _ in asked])
 
     def _edge_features(self, events_BSM: Tensor, mask_BSM: Tensor) -> Tensor | None:
         features = self.log.edge_features if self.later_features is None else self.later_features
@@ -170,6 +201,29 @@ class LinkPlanner:
             return None
         chosen = features[events_BSM.clamp(min=0).numpy()]
         return torch.from_numpy(chosen).mul_(mask_BSM[..., None])
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """Links of a slice, or of a piece of one, whose neighbours are not known yet."""
+
+    mine: SelectedEvents
+    read_time_B: Tensor
+    ends: list[Tensor]
+    """Of each block: (B, S)."""
+    portions: tuple[slice, ...]
+    recorded: BatchEvents
+
+    def queries(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Of each block: nodes, the events their neighbours come before, and numbers that draws depend on."""
+        for number, ends_BS in enumerate(self.ends):
+            num_ends = ends_BS.shape[1]
+            assert num_ends <= MAX_ENDS // 8 and number < 8, (num_ends, number)
+            query_BS = (
+                torch.from_numpy(self.mine.index)[:, None] * MAX_ENDS + torch.arange(num_ends) * 8 + number
+            )
+            before_Q = torch.from_numpy(self.mine.moment).repeat_interleave(num_ends)
+            yield ends_BS.flatten(), before_Q, query_BS.flatten()
 
 
 def _compute_alone() -> None:

@@ -8,7 +8,6 @@ from torch import nn
 
 from tpnet_dist.config import Config, MemoryConfig, default_width
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.memory.row_cache import bytes_per_row
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.blocks import Blocks
 from tpnet_dist.ranks.host_memory import free_bytes
@@ -20,8 +19,10 @@ STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam."""
 _KEPT_PER_CHANNEL = 14
 """Numbers a layer of the mixer keeps for the way back, per channel of every token; 14.7 were counted."""
-_SHARE_FOR_CACHE = 8
-"""By default the cache takes one part in so many of a rank's memory."""
+_SHARE_TO_BORROW = 8
+"""By default borrowed rows take one part in so many of a rank's RAM."""
+_SLOT_BYTES = 32
+"""Of a borrowed row, beside its layers and clock: whose it is, how much of it is right, where it is found."""
 
 
 class LogSize(Protocol):
@@ -38,9 +39,10 @@ class MemorySizes:
 
     rows: int
     clocks: int
-    cache_rows: int
-    """How many rows of other ranks it keeps."""
-    cache: int
+    """Of own rows; those of borrowed rows are counted with them."""
+    borrowed_rows: int
+    """How many copies of other ranks' rows it keeps."""
+    borrowed: int
     exchange: int
     """Of rows that reach it for one batch, at the most: if none is held and no two slots share one."""
 
@@ -51,23 +53,23 @@ class MemorySizes:
         settings = config.memory
         if not settings.enabled:
             return cls(0, 0, 0, 0, 0)
-        nodes, layers, width = memory_nodes(config, log), settings.hops + 1, memory_width(settings, log)
-        rows = Blocks(nodes, world.num_ranks).rows_per_rank * row_bytes_of(config, log)
-        clocks = clock_bytes_of(settings) * nodes
-        kept_bytes = bytes_per_row(layers, width, row_dtype(config), wire_dtype(config))
+        nodes = memory_nodes(config, log)
+        own = Blocks(nodes, world.num_ranks).rows_per_rank
+        rows, clocks = own * row_bytes_of(config, log), own * clock_bytes_of(settings)
+        kept_bytes = borrowed_bytes_of(config, log)
         first, stop = Blocks(nodes, world.num_ranks).range_of(world.rank)
         remote = nodes - (stop - first)
         step = step_bytes_of(config, log, world.num_ranks)
         left = free - rows - clocks * computes_on_host(world) - weights - step
-        cache_rows = rows_to_keep(settings.cache_rows, kept_bytes, remote=remote, free=free, left=left)
+        borrowed = rows_to_keep(settings.borrowed_rows, kept_bytes, remote=remote, free=free, left=left)
         events = world.portions(config.training.portions).largest_slice(config.training.batch_size)
         exchange = min(slots_of(config, events), remote) * kept_bytes
-        return cls(rows, clocks, cache_rows, cache_rows * kept_bytes, exchange)
+        return cls(rows, clocks, borrowed, borrowed * kept_bytes, exchange)
 
 
 def rows_to_keep(asked: int | None, row_bytes: int, *, remote: int, free: int, left: int) -> int:
     """Of the `remote` rows, as many as may be; `left`: of what is free, beside all that a rank must have."""
-    most = free // _SHARE_FOR_CACHE // row_bytes if asked is None else asked
+    most = free // _SHARE_TO_BORROW // row_bytes if asked is None else asked
     # the other half is for what a step takes beyond its least
     room = left // 2 // row_bytes
     return max(0, min(most, room, remote))
@@ -126,8 +128,13 @@ def wire_dtype(config: Config) -> torch.dtype:
     return row_dtype(config) if wanted == torch.float32 else wanted
 
 
+def borrowed_bytes_of(config: Config, log: LogSize) -> int:
+    """Of a copy of another rank's row."""
+    return row_bytes_of(config, log) + clock_bytes_of(config.memory) + _SLOT_BYTES
+
+
 def clock_bytes_of(settings: MemoryConfig) -> int:
-    """Per node on every rank: its clock, and its degree where the walk divides by it."""
+    """Of one row: its clock, and its degree where the walk divides by it."""
     keeps_degree = Walk(settings.walk, settings.hops, settings.decay).keeps_degree
     return _CLOCK_BYTES * (1 + keeps_degree)
 

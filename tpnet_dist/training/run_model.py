@@ -49,7 +49,7 @@ class RunModel:
         torch.manual_seed(seed)
         model = build_model(config, log).to(world.device)
         sizes = MemorySizes.of(config, log, world, free=free_for(world), weights=weight_bytes_of(model))
-        memory = build_memory(config, log, exchange, world.device, seed, sizes.cache_rows)
+        memory = build_memory(config, log, exchange, world.device, seed, sizes.borrowed_rows)
         queries = QueryMaker(world.device, log.node_features, row_dtype(config))
         engine = build_engine(config, model, world)
         step = TrainStep(model, engine, queries, seed)
@@ -102,7 +102,7 @@ def build_memory(
     exchange: Exchange,
     device: torch.device,
     seed: int,
-    cache_rows: int,
+    borrowed_rows: int,
     *,
     further_nodes: int = 0,
 ) -> Memory | None:
@@ -118,7 +118,8 @@ def build_memory(
         exchange=exchange,
         dtype=row_dtype(config),
         exchange_dtype=wire_dtype(config),
-        cache_rows=cache_rows,
-        portions=config.training.portions,
+        borrowed_rows=borrowed_rows,
+        run_batches=settings.run_batches,
+        catch_up=settings.catch_up,
         device=device,
     )

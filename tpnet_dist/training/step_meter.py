@@ -108,10 +108,10 @@ class StepMeter:
         """Of all steps, over all ranks: what rows on their way took; nothing to tell on one rank."""
         traffic = zip(self.account.row_traffic(), self._before, strict=True)
         totals = torch.tensor([now - before for now, before in traffic], dtype=torch.float64, device=device)
-        received, remote, held = sum_over_ranks(totals).tolist()
-        if not remote or not self._events:
+        received, needed, borrowed = sum_over_ranks(totals).tolist()
+        if not needed or not self._events:
             return {}
-        return {"bytes_per_event": received / self._events, "remote_rows_held": held / remote}
+        return {"bytes_per_event": received / self._events, "remote_rows_held": 1 - borrowed / needed}
 
 
 def _counted(batches: range) -> str:

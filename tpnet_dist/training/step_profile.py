@@ -2,7 +2,7 @@
 
 model      wait for rows, query, score, backward, all-reduce as far as backward does not hide it, optimizer;
            idle: what is left of a step, as looks at losses, checkpoints, the loop itself
-exchange   plan, fetch, record: in the pipeline's thread, so they cost what the model waits, and cores
+exchange   plan, borrow, read, record: in the pipeline's thread, so they cost what the model waits, and cores
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from tpnet_dist.training.engine import Engine
 WARM_UP_STEPS = 5
 """Not traced: buffers and pipeline fill up."""
 MODEL_PHASES = ("wait", "query", "score", "backward", "all-reduce", "optimizer")
-EXCHANGE_PHASES = ("plan", "fetch", "record")
+EXCHANGE_PHASES = ("plan", "borrow", "read", "record")
 IDLE = "idle"
 EXPOSED = ("wait", "all-reduce")
 """What the model stands still for."""

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from benchmarks.stored_walks import StoredWalks
+from tests.memories import record
+from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.memory import Memory
-from tpnet_dist.memory.plan import BatchEvents
 from tpnet_dist.memory.walks import Walk
 
 NODES, HOPS, DECAY = 12, 3, 0.05
@@ -29,14 +30,9 @@ def test_they_are_the_rows_of_a_memory_that_projects_nothing(size: int) -> None:
     memory = Memory(NODES, Walk("decay", HOPS, DECAY), NODES, projection="identity", dtype=torch.float64)
     for src, dst, time in batches(seed=3, count=6, size=size):
         stored.record(src, dst, time)
-        plan = memory.plan(
-            BatchEvents(torch.tensor(src).long(), torch.tensor(dst).long(), torch.tensor(time))
-        )
-        memory.record(plan, memory.fetch(plan))
+        record(memory, BatchEvents(torch.tensor(src).long(), torch.tensor(dst).long(), torch.tensor(time)))
     everybody, now = torch.arange(NODES), 70.0
-    nothing = BatchEvents(everybody[:0], everybody[:0], torch.empty(0, dtype=torch.float64))
-    fetched = memory.fetch(memory.plan(nothing, everybody, record=False))
-    rows_NLD = fetched.read(everybody, torch.full((NODES,), now, dtype=torch.float64))
+    rows_NLD = memory.look(everybody).read(everybody, torch.full((NODES,), now, dtype=torch.float64))
     for hop in range(HOPS + 1):
         matrix = stored.read(everybody.numpy(), hop, now).toarray()
         np.testing.assert_allclose(matrix, rows_NLD[:, hop].numpy(), rtol=1e-5, atol=1e-7)

@@ -1,10 +1,7 @@
-"""What a memory keeps beside its rows and brings back: self-products, snapshots, saved state."""
-
-from collections.abc import Callable
+"""What a memory gives beside its rows and brings back: self-products, snapshots, saved state."""
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.memories import (
     WALKS,
@@ -19,10 +16,9 @@ from tests.memories import (
 from tests.reference.test_oracle import HOPS
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.memory import Memory
-from tpnet_dist.memory.rows import RowTable
 from tpnet_dist.memory.walks import Walk, WalkKind
 
-# ---- cached self-products ----------------------------------------------------------------------------------
+# ---- self-products ----------------------------------------------------------------------------------
 
 
 def assert_products_are_current(memory: Memory) -> None:
@@ -47,50 +43,18 @@ def test_self_products_follow_the_rows_whatever_changes_them(kind: WalkKind) -> 
     assert_products_are_current(memory)
 
 
-def test_self_products_are_computed_for_changed_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    computed: list[int] = []
-
-    def counting(left: Tensor, right: Tensor, multiply: Callable[..., Tensor] = torch.bmm) -> Tensor:
-        computed.append(len(left))
-        return multiply(left, right)
-
-    memory = Memory(9, Walk("decay", HOPS, 1e-2), 4)
-    monkeypatch.setattr(torch, "bmm", counting)
-    fetch_all(memory)
-    fetch_all(memory)
-    record(memory, batch((0, 1, 0.0), (1, 2, 1.0)))
-    fetch_all(memory)
-    assert [count for count in computed if count] == [9, 3]
-
-
-@pytest.mark.parametrize("width", [4, 5])
-def test_fetching_and_recording_need_no_value_on_the_host(width: int) -> None:
-    """Tensors without values stand for a device that must not be waited for."""
-    device = torch.device("meta")
-    table = RowTable(
-        Walk("decay", HOPS, 1e-2),
-        width,
-        first_node=0,
-        num_nodes=9,
-        projection="normal",
-        dtype=torch.float32,
-        device=device,
-    )
-    local_U = torch.arange(3, device=device)
-    rows_ULD, products_ULL = table.read(local_U, products=True)
-    table.write(local_U, rows_ULD[:, 1:])
-    assert products_ULL.shape == (3, HOPS + 1, HOPS + 1)
-
-
-def test_whoever_first_asks_for_self_products_may_be_scoring() -> None:
+def test_self_products_are_computed_only_if_they_are_asked_for() -> None:
     memory = Memory(4, Walk("decay", 2, 0.1), 3)
-    plan = memory.plan(batch((0, 1, 1.0)))
-    memory.record(plan, memory.fetch(plan, products=False))
+    assert memory.look(torch.tensor([0, 1]), products=False).stored.products_ULL is None
+
+
+def test_rows_read_while_scoring_may_be_recorded_afterwards() -> None:
+    """What is made in inference mode cannot be changed outside it."""
+    memory = Memory(4, Walk("decay", 2, 0.1), 3)
     with torch.inference_mode():
-        memory.fetch(memory.plan(batch((0, 1, 2.0)), record=False))
-    again = memory.fetch(memory.plan(batch((2, 3, 2.0)), record=False))
-    rows_ULD = again.stored.rows_ULD
-    assert torch.equal(again.stored.products_ULL, torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)))
+        record(memory, batch((0, 1, 1.0)))
+        fetch_all(memory)
+    assert_products_are_current(record(memory, batch((0, 1, 2.0))))
 
 
 # ---- snapshots and saved state -----------------------------------------------------------------------------
@@ -123,7 +87,7 @@ def test_a_snapshot_costs_the_rows_that_change_and_no_copy() -> None:
     record(memory, batch((0, 1, 0.0)), batch((1, 2, 1.0)), batch((0, 1, 2.0)))
     undo = memory.table._undo
     assert undo is not None
-    assert sum(len(nodes) for nodes, _ in undo.entries) == 3
+    assert sum(len(nodes) for nodes, *_ in undo.entries) == 3
 
 
 @pytest.mark.parametrize("kind", WALKS)
@@ -138,7 +102,7 @@ def test_a_loaded_memory_goes_on_as_the_saved_one(kind: WalkKind) -> None:
     assert other.epoch == 6
     assert_state(record(other, *batches[8:]), record(memory, *batches[8:]).state_dict())
     with pytest.raises(InputError, match="is before"):
-        other.plan(batches[0])
+        other.plan([batches[0]])
 
 
 @pytest.mark.parametrize("name", ["rows", "clock", "degree"])
@@ -152,21 +116,24 @@ def test_a_state_of_another_shape_is_refused_and_changes_nothing(name: str) -> N
 
 def test_between_plan_and_record_there_is_no_state_to_save() -> None:
     memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    plan = memory.plan(batch((0, 1, 0.0)))
+    plan = memory.plan([batch((0, 1, 0.0)), batch((0, 1, 1.0))])
+    memory.borrow(plan)
+    memory.record(plan, range(1))
     for save in (memory.snapshot, memory.state_dict):
         with pytest.raises(AssertionError, match="not recorded yet"):
             save()
-    memory.record(plan, memory.fetch(plan))
+    memory.record(plan, range(1, 2))
     memory.snapshot()
 
 
-def test_rows_are_not_fetched_before_their_turn() -> None:
+def test_rows_are_not_borrowed_before_their_turn() -> None:
     memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    first, second = memory.plan(batch((0, 1, 0.0))), memory.plan(batch((1, 2, 1.0)))
+    first, second = memory.plan([batch((0, 1, 0.0))]), memory.plan([batch((1, 2, 1.0))])
     with pytest.raises(AssertionError, match="planned before are recorded"):
-        memory.fetch(second)
-    memory.record(first, memory.fetch(first))
-    memory.record(second, memory.fetch(second))
+        memory.borrow(second)
+    for plan in (first, second):
+        memory.borrow(plan)
+        memory.record(plan)
 
 
 def test_a_snapshot_does_not_outlive_reset() -> None:

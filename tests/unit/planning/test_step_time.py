@@ -6,7 +6,7 @@ import pytest
 
 from tests.training_runs import SMALL_MODEL
 from tpnet_dist.config import Config
-from tpnet_dist.memory.pipeline import BATCHES_PER_PLAN
+from tpnet_dist.memory.run_length import MOST_BATCHES
 from tpnet_dist.planning.devices import device_named
 from tpnet_dist.planning.exchange_count import RowTraffic, expected_traffic
 from tpnet_dist.planning.log_shape import LogShape
@@ -20,7 +20,7 @@ LOG = LogShape.random(100_000)
 
 def step_of(batches: int) -> StepTime:
     config = replace(CONFIG, training=replace(CONFIG.training, batches_per_step=batches))
-    traffic = expected_traffic(config, LOG, 2, with_neighbors=True)
+    traffic = expected_traffic(config, LOG, 2)
     return training_step_time(config, LOG, 2, device_named("cpu"), traffic)
 
 
@@ -35,7 +35,7 @@ def test_a_step_of_four_batches_takes_less_than_four_steps_of_one() -> None:
 def test_across_hosts_gradients_are_not_slowed_by_the_rows_share_of_the_network() -> None:
     gpu, idle = device_named("rtx3090"), RowTraffic(1)
     within, across = (training_step_time(CONFIG, LOG, ranks, gpu, idle).link for ranks in (4, 8))
-    collectives = (5 + 2 / BATCHES_PER_PLAN + 1) * gpu.seconds_per_collective
+    collectives = (6 / MOST_BATCHES + 1) * gpu.seconds_per_collective
     weights = 4 * weight_count(CONFIG, LOG)
     assert within == pytest.approx(2 * weights * 3 / 4 / (0.32 * 31.5e9) + 2 * collectives)
     assert across == pytest.approx(2 * weights * 7 / 8 / (0.7 * 1.25e9) + 3 * collectives)
@@ -43,8 +43,17 @@ def test_across_hosts_gradients_are_not_slowed_by_the_rows_share_of_the_network(
 
 @pytest.mark.parametrize("nodes", [10**9, 10**17])
 def test_among_many_nodes_no_two_draws_are_of_the_same(nodes: int) -> None:
-    log = LogShape(10**6, nodes)
-    assert expected_traffic(CONFIG, log, 2, with_neighbors=False).sums_sent == 100
+    """Half of the slots of a slice of 100 events are the other rank's, and half of the events' partners."""
+    traffic = expected_traffic(CONFIG, LogShape(10**6, nodes), 2)
+    slots = 100 * 3 * (1 + CONFIG.model.neighbors)
+    assert traffic.rows_borrowed / traffic.batches == pytest.approx(slots / 2 + 100, rel=0.01)
+
+
+def test_runs_of_one_batch_exchange_more() -> None:
+    short = replace(CONFIG, memory=replace(CONFIG.memory, run_batches=1))
+    one, many = (expected_traffic(config, LOG, 2) for config in (short, CONFIG))
+    assert one.batches == 1
+    assert one.bytes_per_batch > 2 * many.bytes_per_batch > 0
 
 
 def test_scoring_looks_up_the_neighbours_of_its_own_batches() -> None:

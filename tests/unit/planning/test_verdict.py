@@ -9,7 +9,7 @@ from tpnet_dist.config import Config
 from tpnet_dist.memory.neighbor_build import MAX_EVENTS
 from tpnet_dist.planning.devices import Device, device_named
 from tpnet_dist.planning.log_shape import LogShape
-from tpnet_dist.planning.rank_bytes import cache_rows_of, rank_bytes
+from tpnet_dist.planning.rank_bytes import borrowed_rows_of, rank_bytes
 from tpnet_dist.planning.verdict import fits, largest_log, remedies, rooms
 
 CONFIG = Config(model=SMALL_MODEL)
@@ -32,35 +32,31 @@ def test_rows_and_neighbours_are_what_the_layout_says() -> None:
 
 
 def test_rows_of_others_that_a_run_keeps_are_counted() -> None:
-    """A kept row takes its 3,040 bytes and 4 × 4 products."""
-    log, row = LogShape.random(10**8), 4 * 190 * 4 + 4 * 4 * 4
+    """A borrowed row takes its 3,040 bytes, a clock of 8 and a slot of 32."""
+    log, row = LogShape.random(10**8), 4 * 190 * 4 + 8 + 32
     sizes = rank_bytes(Config(), log, 4, GPU)
-    assert sizes.cache == (GPU.memory_bytes - GPU.base_bytes) // 8 // row * row, "an eighth of what is free"
-    assert rank_bytes(Config(), log, 1, GPU).cache == 0, "there are no others"
-    few = Config(memory=replace(Config().memory, cache_rows=1000))
-    assert rank_bytes(few, log, 4, GPU).cache == 1000 * row
+    assert sizes.borrowed == (GPU.memory_bytes - GPU.base_bytes) // 8 // row * row, (
+        "an eighth of what is free"
+    )
+    assert rank_bytes(Config(), log, 1, GPU).borrowed == 0, "there are no others"
+    few = Config(memory=replace(Config().memory, borrowed_rows=1000))
+    assert rank_bytes(few, log, 4, GPU).borrowed == 1000 * row
     remote = 2001 - -(-2001 // 4)
-    assert cache_rows_of(CONFIG, LogShape.random(100_000), 4, GPU) == remote, "or all there are"
+    assert borrowed_rows_of(CONFIG, LogShape.random(100_000), 4, GPU) == remote, "or all there are"
 
 
-def test_the_cache_leaves_half_of_the_room_to_activations() -> None:
+def test_borrowed_rows_leave_half_of_the_room_to_activations() -> None:
     log = LogShape.random(10**7)
     rows = rank_bytes(CONFIG, log, 2, GPU).rows
     device = replace(GPU, memory_bytes=GPU.base_bytes + rows + 50_000_000)
-    assert 0 < rank_bytes(CONFIG, log, 2, device).cache < 25_000_000
+    assert 0 < rank_bytes(CONFIG, log, 2, device).borrowed < 25_000_000
 
 
-def test_products_of_rows_with_themselves_are_kept_on_cores_alone() -> None:
-    log = LogShape.random(100_000)
-    assert rank_bytes(CONFIG, log, 1, device_named("cpu")).products == 2001 * 4 * 4 * 4
-    assert rank_bytes(CONFIG, log, 1, GPU).products == 0
-
-
-def test_rows_on_their_way_between_ranks_lie_in_three_more_places() -> None:
-    log, row = LogShape.random(100_000), (4 * 120 + 16) * 4
+def test_rows_on_their_way_between_ranks_lie_in_two_more_places() -> None:
+    log, row = LogShape.random(100_000), 4 * 120 * 4
     events = {1: 200, 2: 100}
     slots = {ranks: min(3 * (1 + CONFIG.model.neighbors) * events[ranks], log.num_nodes) for ranks in (1, 2)}
-    places = {1: CONFIG.memory.prefetch + 1, 2: CONFIG.memory.prefetch + 4}
+    places = {1: CONFIG.memory.prefetch + 1, 2: CONFIG.memory.prefetch + 3}
     for ranks in (1, 2):
         assert rank_bytes(CONFIG, log, ranks, GPU).in_flight == places[ranks] * slots[ranks] * row
 
@@ -69,7 +65,7 @@ def test_without_memory_there_are_no_rows() -> None:
     config = replace(CONFIG, memory=replace(CONFIG.memory, enabled=False))
     sizes = rank_bytes(config, LogShape.random(100_000), 2, GPU)
     assert (sizes.rows, sizes.clocks, sizes.in_flight) == (0, 0, 0)
-    assert (sizes.products, sizes.cache) == (0, 0)
+    assert sizes.borrowed == 0
     assert sizes.neighbors > 0
 
 
@@ -88,24 +84,23 @@ def test_a_log_that_does_not_fit_is_told_what_helps_and_it_does() -> None:
 def test_more_ranks_than_a_host_takes_are_more_hosts() -> None:
     """On cores they are all that helps: ranks of one host share its memory."""
     log, cores = LogShape.random(10**7), replace(device_named("cpu"), ranks_per_host=2)
-    uncached = replace(CONFIG, memory=replace(CONFIG.memory, cache_rows=0))
-    [room] = rooms(rank_bytes(uncached, log, 2, cores), cores, 2)
+    unborrowed = replace(CONFIG, memory=replace(CONFIG.memory, borrowed_rows=0))
+    [room] = rooms(rank_bytes(unborrowed, log, 2, cores), cores, 2)
     tight = replace(cores, host_memory_bytes=room.needed * 9 // 10)
-    assert not fits(uncached, log, 2, tight)
-    assert next(remedies(uncached, log, 2, tight)) == "4 ranks on 2 hosts"
+    assert not fits(unborrowed, log, 2, tight)
+    assert next(remedies(unborrowed, log, 2, tight)) == "4 ranks on 2 hosts"
 
 
 def test_rows_of_others_may_be_what_is_too_much() -> None:
     log = LogShape.random(10**7)
-    asked = replace(CONFIG, memory=replace(CONFIG.memory, cache_rows=100_000))
+    asked = replace(CONFIG, memory=replace(CONFIG.memory, borrowed_rows=100_000))
     # the rule of a run keeps half of what is left for activations: here these take more
     crowded = replace(asked, training=replace(asked.training, batch_size=20_000))
     needed = rank_bytes(crowded, log, 2, GPU)
-    device = replace(GPU, memory_bytes=needed.on("device", GPU) - needed.cache // 4)
+    device = replace(GPU, memory_bytes=needed.on("device", GPU) - needed.borrowed // 4)
     assert not fits(crowded, log, 2, device)
     found = list(remedies(crowded, log, 2, device))
-    assert "--memory.exchange-dtype bfloat16 (rows of others take half; rounded on their way)" in found
-    assert "--memory.cache-rows 0 (no rows of others are kept; more traffic)" in found
+    assert "--memory.borrowed-rows 0 (no rows of others are kept; more traffic)" in found
 
 
 def test_the_host_may_be_what_is_full() -> None:

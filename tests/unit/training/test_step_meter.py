@@ -28,14 +28,14 @@ def no_remedy() -> str:
 
 
 def test_rows_exchanged_are_those_of_the_steps_looked_at() -> None:
-    account = ExchangeAccount(bytes_received=10**9, rows_remote=10**6, rows_held=10**6)
+    account = ExchangeAccount(bytes_received=10**9, rows_needed=10**6, rows_borrowed=10**6)
     notes, outcome = Notes(), StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
     with world_of_one():
         meter = StepMeter(0, Progress(), None, notes, account, no_remedy)
-        for received, remote, held in ((8_000, 10, 0), (2_000, 10, 5), (0, 0, 0)):
+        for received, needed, borrowed in ((8_000, 10, 10), (2_000, 10, 5), (0, 0, 0)):
             account.bytes_received += received
-            account.rows_remote += remote
-            account.rows_held += held
+            account.rows_needed += needed
+            account.rows_borrowed += borrowed
             meter.add(outcome, batches=range(1), num_events=4)
             meter.look()
         exchanged = meter.exchanged(torch.device("cpu"))

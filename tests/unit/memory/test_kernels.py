@@ -1,0 +1,97 @@
+"""Both forms of recording agree, rows may lie in either table, and layers follow their own rules."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.memories import WALKS
+from tpnet_dist.memory.kernels import Clocks, Ends, record_on_device, record_on_host
+from tpnet_dist.memory.walks import LayerRules, Walk, WalkKind
+
+NODES, BATCHES, EVENTS, HOPS = 9, 6, 11, 3
+FORMS = {"host": record_on_host, "device": record_on_device}
+
+
+def random_ends(num_borrowed: int = 0, seed: int = 0) -> Ends:
+    """Of nodes of which the last so many are borrowed; with self-loops, a hub, equal times and pauses."""
+    draw = np.random.default_rng(seed)
+    src, dst = (draw.integers(0, NODES, BATCHES * EVENTS) for _ in range(2))
+    src[draw.random(len(src)) < 0.4] = 2
+    place_of_node = np.arange(NODES)
+    place_of_node[NODES - num_borrowed :] = -1 - np.arange(num_borrowed)
+    time = np.cumsum(draw.choice([0.0, 0.0, 1.5, 40.0], len(src)))
+    return Ends(
+        place_of_node[np.stack([src, dst], 1).ravel()],
+        place_of_node[np.stack([dst, src], 1).ravel()],
+        np.full(2 * len(src), HOPS, np.int8),
+        np.repeat(time, 2),
+        np.arange(0, 2 * len(src) + 1, 2 * EVENTS),
+    )
+
+
+def recorded(
+    form: str, rules: LayerRules, ends: Ends, *, num_borrowed: int = 0, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Clocks]:
+    """All rows, own and borrowed ones in the order of their nodes, and all clocks."""
+    generator, layers = torch.Generator().manual_seed(1), len(rules.hop_L)
+    rows_NLD = torch.zeros(NODES, layers, 5, dtype=dtype)
+    rows_NLD[:, 0] = torch.randn(NODES, 5, generator=generator, dtype=dtype)
+    own, borrowed = rows_NLD[: NODES - num_borrowed].clone(), rows_NLD[NODES - num_borrowed :].clone()
+    clocks = Clocks.zeros(NODES, with_degree=rules.divides_by_degree)
+    for batches in (range(2), range(2, 2), range(2, BATCHES)):
+        FORMS[form](own, borrowed, ends, batches, clocks, rules)
+    return torch.cat([own, borrowed]), clocks
+
+
+@pytest.mark.parametrize("kind", WALKS)
+@pytest.mark.parametrize("num_borrowed", [0, 4, NODES])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 3e-6)])
+def test_the_device_records_what_the_host_records(
+    kind: WalkKind, num_borrowed: int, dtype: torch.dtype, tolerance: float
+) -> None:
+    rules, ends = Walk(kind, HOPS, 1e-2).rules, random_ends(num_borrowed)
+    (host, clocks), (device, device_clocks) = (
+        recorded(form, rules, ends, num_borrowed=num_borrowed, dtype=dtype) for form in FORMS
+    )
+    largest = host.abs().amax(2, keepdim=True)
+    assert host[:, 1:].abs().min() > 0
+    assert ((host - device).abs() <= tolerance * largest).all()
+    for one, other in zip(clocks.columns(), device_clocks.columns(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", WALKS)
+@pytest.mark.parametrize("form", FORMS)
+def test_in_which_table_rows_lie_changes_no_bit(form: str, kind: WalkKind) -> None:
+    rules = Walk(kind, HOPS, 1e-2).rules
+    wanted, _ = recorded(form, rules, random_ends())
+    for num_borrowed in (3, NODES):
+        found, _ = recorded(form, rules, random_ends(num_borrowed), num_borrowed=num_borrowed)
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_of_more_hops_than_asked_for_stay_as_they_are(form: str) -> None:
+    rules, ends = Walk("decay", HOPS, 1e-2).rules, random_ends()
+    everything, _ = recorded(form, rules, ends)
+    fewer, _ = recorded(form, rules, replace(ends, hops_E=np.full_like(ends.hops_E, 1)))
+    assert torch.equal(fewer[:, :2], everything[:, :2])
+    assert not fewer[:, 2:].any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_may_hold_layers_that_fade_at_different_rates(form: str) -> None:
+    """Layer 0, then for each hop a layer of either rate: as two memories, each with one of them."""
+    both = LayerRules(
+        np.array([0, 0, 0, 1, 2, 3, 4]),
+        np.array([0, 1, 1, 2, 2, 3, 3]),
+        np.array([0, 1e-2, 1e-4, 1e-2, 1e-4, 1e-2, 1e-4]),
+        divides_by_degree=False,
+    )
+    rows, _ = recorded(form, both, random_ends())
+    for first, rate in ((1, 1e-2), (2, 1e-4)):
+        alone, _ = recorded(form, Walk("decay", HOPS, rate).rules, random_ends())
+        torch.testing.assert_close(rows[:, [0, *range(first, 7, 2)]], alone, rtol=1e-12, atol=0)

@@ -1,0 +1,149 @@
+"""A run of batches, planned: what is read and replayed where, and which rows are borrowed for it.
+
+Planning touches no row, so it may be done ahead. Everything about a run that ranks tell one another is here
+too: who asks whom for which layers.
+
+Shape letters: E ends that are replayed, U read nodes of a batch, A rows that are asked for, R ranks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from tpnet_dist.memory.borrowed import BorrowedRows
+from tpnet_dist.memory.closure import close
+from tpnet_dist.memory.events import EventRun, Integers, check_nodes
+from tpnet_dist.memory.kernels import Ends
+from tpnet_dist.ranks.blocks import Blocks
+
+_FIELD_BITS = 8
+_FIELD = (1 << _FIELD_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Layers of rows that one rank asks of others, or others of it; by rank."""
+
+    row_A: Integers
+    """Where they lie on the side that holds this: local ids of the owner, or slots of the borrower."""
+    first_A: Integers
+    """The lowest layer that is asked for."""
+    count_A: Integers
+    """How many layers."""
+    border_R: Integers
+    """Rank r's are border_R[r] … border_R[r + 1] - 1."""
+
+    def packed(self, row_A: Integers) -> Integers:
+        """One number for each, with other names for the rows."""
+        return ((row_A << _FIELD_BITS | self.first_A) << _FIELD_BITS) | self.count_A
+
+    @classmethod
+    def unpacked(cls, packed_A: Integers, counts: Sequence[int]) -> "Asked":
+        first_A, count_A = packed_A >> _FIELD_BITS & _FIELD, packed_A & _FIELD
+        return cls(packed_A >> 2 * _FIELD_BITS, first_A, count_A, np.cumsum([0, *counts]))
+
+    def layer_borders(self) -> Integers:
+        """How many layers come before each rank's, and last their number."""
+        return np.append(0, np.cumsum(self.count_A))[self.border_R]
+
+    def layer_index(self, num_layers: int) -> Integers:
+        """The layers one after another, as rows of a table with a row for each layer."""
+        before_A = np.cumsum(self.count_A) - self.count_A
+        index: Integers = np.repeat(self.row_A * num_layers + self.first_A - before_A, self.count_A)
+        index += np.arange(len(index))
+        return index
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One rank's part of a run."""
+
+    number: int
+    """Runs are carried out in the order they were planned."""
+    ends: Ends
+    nodes: list[Integers]
+    """For each batch the distinct nodes whose rows are read before it, sorted."""
+    places: list[Integers]
+    """Where these lie."""
+    asked: Asked
+    """What this rank borrows, by slot."""
+    owner_row_A: Integers
+    """The same rows as their owners name them."""
+    num_needed: int
+    """Rows of other ranks that this one works with."""
+
+    @property
+    def num_batches(self) -> int:
+        return len(self.nodes)
+
+
+def plan_run(
+    run: EventRun,
+    nodes: list[Integers],
+    *,
+    number: int,
+    blocks: Blocks,
+    rank: int,
+    borrowed: BorrowedRows,
+    hops: int,
+) -> RunPlan:
+    """Also settles which copies have a slot, and what of them will be right afterwards."""
+    own = range(*blocks.range_of(rank))
+    closure = close(run, nodes, own, hops)
+    slot_U, held_U = borrowed.admit(closure)
+    # 1. what is replayed
+    replayed = np.flatnonzero(closure.hops_E)
+    receiver_E, sender_E = (
+        _places(run.node_E[end], closure.other_E[end], slot_U, own.start) for end in (replayed, replayed ^ 1)
+    )
+    ends = Ends(
+        receiver_E,
+        sender_E,
+        closure.hops_E[replayed],
+        run.time_E[replayed],
+        np.searchsorted(replayed, run.border),
+    )
+    # 2. what is read
+    node_R = np.concatenate([*nodes, np.empty(0, np.int64)])
+    place_R = _places(node_R, closure.other_R, slot_U, own.start)
+    # 3. what is borrowed: of the layers that are needed, those that are not here or not right
+    asked_A = np.flatnonzero(closure.need_U >= held_U)
+    owner_A = closure.node_U[asked_A] // blocks.rows_per_rank
+    order_A = np.argsort(owner_A, kind="stable")
+    asked_A, owner_A = asked_A[order_A], owner_A[order_A]
+    first_A = held_U[asked_A].astype(np.int64)
+    asked = Asked(
+        slot_U[asked_A],
+        first_A,
+        closure.need_U[asked_A] + 1 - first_A,
+        np.searchsorted(owner_A, np.arange(blocks.num_ranks + 1)),
+    )
+    owners_first = np.array(blocks.borders[:-1])
+    return RunPlan(
+        number=number,
+        ends=ends,
+        nodes=nodes,
+        places=np.split(place_R, np.cumsum([len(each) for each in nodes])[:-1]),
+        asked=asked,
+        owner_row_A=closure.node_U[asked_A] - owners_first[owner_A],
+        num_needed=int((closure.need_U >= 0).sum()),
+    )
+
+
+def distinct_nodes(wanted: Tensor | None, num_nodes: int) -> Integers:
+    """Sorted; refuses ids that own no row."""
+    if wanted is None:
+        return np.empty(0, np.int64)
+    nodes: Integers = np.unique(wanted.cpu().numpy())
+    if len(nodes) and not 0 <= nodes[0] <= nodes[-1] < num_nodes:
+        check_nodes(wanted, num_nodes, "needed node {row}: id")
+    return nodes
+
+
+def _places(nodes: Integers, others: Integers, slot_U: Integers, first_own: int) -> Integers:
+    """Own rows by their local ids, borrowed ones below zero."""
+    if not len(slot_U):
+        return nodes - first_own
+    return np.where(others < 0, nodes - first_own, -1 - slot_U[others])

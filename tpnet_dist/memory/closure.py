@@ -23,8 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tpnet_dist.memory.compiled import compiled
 from tpnet_dist.memory.events import EventRun, Integers
-from tpnet_dist.memory.node_index import compiled, new_index, number_of
+from tpnet_dist.memory.node_index import new_index, number_of
 
 
 class Closure(NamedTuple):

@@ -26,8 +26,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tpnet_dist.memory.node_index import clear_index, compiled, fused, new_index, number_of
+from tpnet_dist.memory.compiled import CACHE_LINE, compiled, fused, prefetch
+from tpnet_dist.memory.node_index import clear_index, new_index, number_of
 from tpnet_dist.memory.walks import LayerRules
+
+ENDS_AHEAD = 12
+"""So many ends before its turn a row is prefetched; a batch then hardly waits for memory."""
 
 
 @dataclass
@@ -90,7 +94,9 @@ def _weigh(
     layers, count = len(parent_L), 0
     clear_index(index)
     for i in range(stop - start):
-        turn = number_of(receiver_E[start + i], index, place_T, count)
+        place = receiver_E[start + i]
+        prefetch(clock_X, (place if place >= 0 else len(clock_X) + place,))
+        turn = number_of(place, index, place_T, count)
         if turn == count:
             first_T[turn], gain_T[turn] = i, 0.0
             count += 1
@@ -140,6 +146,7 @@ def _record(
     clock_X, degree_X, parent_L, hop_L, rate_L, divides,
     weight_EL, fade_EL, numbers_4E, times_2E, index, factors_2L,
 ):  # fmt: skip
+    width, line = own_XLD.shape[2], CACHE_LINE // own_XLD.itemsize
     for batch in range(first, stop):
         start, end = border[batch], border[batch + 1]
         _weigh(
@@ -149,6 +156,18 @@ def _record(
         for layer in range(len(parent_L) - 1, 0, -1):
             parent = parent_L[layer]
             for e in range(start, end):
+                if layer == len(parent_L) - 1 and e + ENDS_AHEAD < end:
+                    # written out: as functions they are not inlined, and cost more than they spare
+                    soon, its_sender = receiver_E[e + ENDS_AHEAD], sender_E[e + ENDS_AHEAD]
+                    for of_row in range(len(parent_L)):
+                        for d in range(0, width, line):
+                            if soon >= 0:
+                                prefetch(own_XLD, (soon, of_row, d))
+                            else:
+                                prefetch(borrowed_XLD, (-1 - soon, of_row, d))
+                            # an own sender is the receiver of the event's other end
+                            if its_sender < 0:
+                                prefetch(borrowed_XLD, (-1 - its_sender, of_row, d))
                 if hops_E[e] < hop_L[layer]:
                     continue
                 to, sender = receiver_E[e], sender_E[e]
@@ -184,8 +203,9 @@ def record_on_device(
         to_E, from_E, most_E = ends.receiver_E[here], ends.sender_E[here], ends.hops_E[here]
         weights = Weights(ends, range(batch, batch + 1), len(rules.hop_L), np.float64)
         _weigh(
-            ends.receiver_E, ends.sender_E, ends.time_E, here.start, here.stop, clocks.time_X, clocks.degree_X,
-            rules.parent_L, rules.rate_L, rules.divides_by_degree, *weights.arrays(),
+            ends.receiver_E, ends.sender_E, ends.time_E, here.start, here.stop,
+            clocks.time_X, clocks.degree_X, rules.parent_L, rules.rate_L, rules.divides_by_degree,
+            *weights.arrays(),
         )  # fmt: skip
         weight_EL, fade_EL = weights.weight_EL, weights.fade_EL
         for layer in range(len(rules.parent_L) - 1, 0, -1):

@@ -3,16 +3,10 @@
 The table holds numbers; the ids they stand for lie in an array beside it, by number.
 """
 
-from typing import Any
-
-import numba
 import numpy as np
 import numpy.typing as npt
 
-compiled: Any = numba.njit(nogil=True, cache=True)
-"""Compiled on its first call, once for a machine, and free of the interpreter while it runs."""
-fused: Any = numba.njit(nogil=True, cache=True, fastmath={"contract"})
-"""Also: a product and a sum may be one operation, rounded once."""
+from tpnet_dist.memory.compiled import compiled
 
 
 def new_index(size: int) -> npt.NDArray[np.int32]:

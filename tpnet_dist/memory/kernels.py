@@ -18,6 +18,7 @@ Shape letters: E ends of a batch's events that are replayed here, L layers, D wi
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,11 @@ def _record(
                     _add(borrowed_XLD, -1 - to, layer, fade, own_XLD, sender, parent, weight)
                 else:
                     _add(borrowed_XLD, -1 - to, layer, fade, borrowed_XLD, -1 - sender, parent, weight)
+
+
+def is_compiled() -> bool:
+    """Whether an earlier process has left the compiled kernel on disk; else the first batch waits for it."""
+    return any(Path(_record.stats.cache_path).glob("kernels._record-*.nbi"))
 
 
 def record_on_host(

@@ -240,7 +240,7 @@ class Memory:
     def _takes_columns(self, num_events: int) -> bool:
         """They begin with the first event, and rows that lie on a GPU stay there."""
         is_new = self._is_fresh and self.table.is_drawn
-        if not is_new or self.exchange.num_ranks == 1 or self.device.type != "cpu":
+        if not (is_new and num_events) or self.exchange.num_ranks == 1 or self.device.type != "cpu":
             return False
         return self._catch_up_by == "columns" or (
             self._catch_up_by == "auto" and self.columns.pay(num_events)

@@ -52,7 +52,10 @@ class RunLength:
 
 
 def in_runs(
-    items: Iterable[Item], most_batches: Callable[[], int], num_events: Callable[[Item], int]
+    items: Iterable[Item],
+    most_batches: Callable[[], int],
+    num_events: Callable[[Item], int],
+    most_events: float = MOST_EVENTS,
 ) -> Iterator[list[Item]]:
     """Batches together, at most so many and about so many events. What comes before an error is passed on
     before the error."""
@@ -62,7 +65,7 @@ def in_runs(
         for item in items:
             run.append(item)
             events += num_events(item)
-            if len(run) >= most_batches() or events >= MOST_EVENTS:
+            if len(run) >= most_batches() or events >= most_events:
                 yield run
                 run, events = [], 0
     except Exception:

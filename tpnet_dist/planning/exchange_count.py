@@ -4,6 +4,7 @@ Counting runs the memory's own planning for all ranks in this process and moves 
 and capacity the numbers are those of a run, to the byte.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,7 @@ from tpnet_dist.memory.events import EventRun, Integers
 from tpnet_dist.memory.kernels import Clocks
 from tpnet_dist.memory.lending import ID_BYTES, loan_bytes
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.run_length import MOST_BATCHES, Fit, RunLength, in_runs
+from tpnet_dist.memory.run_length import MOST_BATCHES, MOST_EVENTS, Fit, RunLength, in_runs
 from tpnet_dist.memory.run_plan import distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.planning.log_shape import LogShape
@@ -78,7 +79,12 @@ class TrafficCounter:
         """By rank, of the batches that each asks for; `read`: not only to record them."""
         traffic = [RowTraffic() for _ in requests]
         runs = [
-            in_runs(each, lambda: self.run_length.batches(read=read), lambda request: len(request.events))
+            in_runs(
+                each,
+                lambda: self.run_length.batches(read=read),
+                lambda request: len(request.events),
+                MOST_EVENTS if read else math.inf,
+            )
             for each in requests
         ]
         for of_ranks in zip(*runs, strict=True):

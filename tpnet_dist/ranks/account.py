@@ -53,7 +53,7 @@ class ExchangeAccount:
     batches: int = 0
     runs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    """By stage: plan, borrow, read, record."""
+    """By stage: plan, borrow, read, record; columns, where events are recorded by them."""
 
     def stage(self, name: str) -> "Stage":
         return Stage(self.seconds, name)

@@ -10,6 +10,7 @@ import torch
 from tpnet_dist.config import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.memory.kernels import is_compiled
 from tpnet_dist.ranks.stop_request import StopAsked
 from tpnet_dist.run_log import RunLog
 from tpnet_dist.training.best_epoch import evaluate_best
@@ -50,6 +51,8 @@ class SeedTrainer:
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
         self.profile = profile or ProfileWish()
         self.parts = RunModel.build(config, data.log, data.world, seed, data.row_exchange)
+        if self.parts.memory is not None and not is_compiled():
+            display.say("compiling the memory's kernel, once for this machine: about 3 s")
         self.scorer = Scorer(config, data, self.parts, display)
         self.evaluator = Evaluator(self.scorer, passes)
         self.universe = data.universe(data.split.train)

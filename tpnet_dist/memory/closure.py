@@ -51,8 +51,8 @@ def close(run: EventRun, reads: list[Integers], own: range, hops: int) -> Closur
     read_border = np.cumsum([0, *map(len, reads)])
     other_E, other_R = np.full(len(run.node_E), -1), np.full(len(node_R), -1)
     hops_E = np.full(len(run.node_E), hops, np.int8)
-    is_remote = [(nodes < own.start) | (nodes >= own.stop) for nodes in (run.node_E, node_R)]
-    size = sum(int(mask.sum()) for mask in is_remote)
+    # counted from the first own node on; as unsigned numbers, those before it are beyond the last
+    size = sum(int(((nodes - own.start).view(np.uint64) >= len(own)).sum()) for nodes in (run.node_E, node_R))
     node_U, need_U, right_U = np.empty(size, np.int64), np.full(size, -1, np.int8), np.zeros(size, np.int8)
     if not size:
         # all is this rank's own: all of it is replayed here

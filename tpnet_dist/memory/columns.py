@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tpnet_dist.memory.events import EventRun
+from tpnet_dist.memory.events import EventRun, partners
 from tpnet_dist.memory.kernels import Clocks, Ends, record_on_host
 from tpnet_dist.memory.projection import fill_projection
 from tpnet_dist.memory.rows import RowTable
@@ -65,9 +65,8 @@ class ColumnRecorder:
         now = 0.0
         for run in runs:
             run.check(len(columns_NLD), now)
-            sender_E = run.node_E.reshape(-1, 2)[:, ::-1].ravel()
             hops_E = np.full(len(run.node_E), walk.hops, np.int8)
-            ends = Ends(run.node_E, sender_E, hops_E, run.time_E, run.border)
+            ends = Ends(run.node_E, partners(run.node_E), hops_E, run.time_E, run.border)
             record_on_host(columns_NLD, nobody_XLD, ends, range(run.num_batches), clocks, walk.rules)
             self.exchange.account.batches += run.num_batches
             self.exchange.account.ends_replayed += len(run.node_E)

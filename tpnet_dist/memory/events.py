@@ -65,6 +65,11 @@ def check_nodes(ids: Tensor, num_nodes: int, what: str) -> None:
         )
 
 
+def partners(of_ends: Integers) -> Integers:
+    """Of each end's event, what the other end has."""
+    return of_ends.reshape(-1, 2)[:, ::-1].ravel()
+
+
 @dataclass(frozen=True)
 class EventRun:
     """The events of consecutive batches, one after another. E counts ends, two of each event."""

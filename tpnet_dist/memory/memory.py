@@ -34,7 +34,7 @@ from tpnet_dist.memory.kernels import record_on_device, record_on_host
 from tpnet_dist.memory.lending import Lending
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.rows import RowTable, StoredRows
-from tpnet_dist.memory.run_length import RunLength
+from tpnet_dist.memory.run_length import Fit, RunLength
 from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.ranks.blocks import Blocks
@@ -158,7 +158,8 @@ class Memory:
         """Stage 2."""
         assert plan.number == self._num_done, "rows are borrowed when all runs planned before are recorded"
         with self.exchange.account.stage("borrow"):
-            fit = self.lending.carry_out(plan)
+            # one rank has nobody to meet
+            fit = self.lending.carry_out(plan) if self.exchange.num_ranks > 1 else Fit.TWICE
         self.run_length.learn(plan.num_batches, fit)
         self.exchange.account.runs += 1
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tpnet_dist.memory.borrowed import BorrowedRows
 from tpnet_dist.memory.closure import close
-from tpnet_dist.memory.events import EventRun, Integers, check_nodes
+from tpnet_dist.memory.events import EventRun, Integers, check_nodes, partners
 from tpnet_dist.memory.kernels import Ends
 from tpnet_dist.ranks.blocks import Blocks
 
@@ -94,17 +94,17 @@ def plan_run(
     closure = close(run, nodes, own, hops)
     slot_U, held_U = borrowed.admit(closure)
     # 1. what is replayed
-    replayed = np.flatnonzero(closure.hops_E)
-    receiver_E, sender_E = (
-        _places(run.node_E[end], closure.other_E[end], slot_U, own.start) for end in (replayed, replayed ^ 1)
-    )
-    ends = Ends(
-        receiver_E,
-        sender_E,
-        closure.hops_E[replayed],
-        run.time_E[replayed],
-        np.searchsorted(replayed, run.border),
-    )
+    place_E = _places(run.node_E, closure.other_E, slot_U, own.start)
+    ends = Ends(place_E, partners(place_E), closure.hops_E, run.time_E, run.border)
+    if len(slot_U):
+        replayed = np.flatnonzero(closure.hops_E)
+        ends = Ends(
+            place_E[replayed],
+            place_E[replayed ^ 1],
+            closure.hops_E[replayed],
+            run.time_E[replayed],
+            np.searchsorted(replayed, run.border),
+        )
     # 2. what is read
     node_R = np.concatenate([*nodes, np.empty(0, np.int64)])
     place_R = _places(node_R, closure.other_R, slot_U, own.start)

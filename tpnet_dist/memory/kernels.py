@@ -76,21 +76,21 @@ class Weights:
             np.empty((size, num_layers), dtype),
             np.empty((size, num_layers), dtype),
         )
-        self.numbers_4E, self.times_2E = np.empty((4, size), np.int64), np.empty((2, size))
+        self.numbers_3E, self.times_2E = np.empty((3, size), np.int64), np.empty((2, size))
         self.index, self.factors_2L = new_index(size), np.ones((2, num_layers))
 
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        return self.weight_EL, self.fade_EL, self.numbers_4E, self.times_2E, self.index, self.factors_2L
+        return self.weight_EL, self.fade_EL, self.numbers_3E, self.times_2E, self.index, self.factors_2L
 
 
 @compiled
 def _weigh(
     receiver_E, sender_E, time_E, start, stop, clock_X, degree_X, parent_L, rate_L, divides,
-    weight_EL, fade_EL, numbers_4E, times_2E, index, factors_2L,
+    weight_EL, fade_EL, numbers_3E, times_2E, index, factors_2L,
 ):  # fmt: skip
     """Of each message its weight on each layer; with each receiver's first one, what its layers have faded
     by, else 1. Moves the clocks."""
-    place_T, first_T, turn_E = numbers_4E[0], numbers_4E[1], numbers_4E[2]
+    place_T, first_T, turn_E = numbers_3E[0], numbers_3E[1], numbers_3E[2]
     clock_T, gain_T, weight_L, step_L = times_2E[0], times_2E[1], factors_2L[0], factors_2L[1]
     layers, count = len(parent_L), 0
     clear_index(index)
@@ -145,14 +145,14 @@ def _add(to_XLD, to, layer, fade, from_XLD, sender, parent, weight):
 def _record(
     own_XLD, borrowed_XLD, receiver_E, sender_E, hops_E, time_E, border, first, stop,
     clock_X, degree_X, parent_L, hop_L, rate_L, divides,
-    weight_EL, fade_EL, numbers_4E, times_2E, index, factors_2L,
+    weight_EL, fade_EL, numbers_3E, times_2E, index, factors_2L,
 ):  # fmt: skip
     width, line = own_XLD.shape[2], CACHE_LINE // own_XLD.itemsize
     for batch in range(first, stop):
         start, end = border[batch], border[batch + 1]
         _weigh(
             receiver_E, sender_E, time_E, start, end, clock_X, degree_X, parent_L, rate_L, divides,
-            weight_EL, fade_EL, numbers_4E, times_2E, index, factors_2L,
+            weight_EL, fade_EL, numbers_3E, times_2E, index, factors_2L,
         )  # fmt: skip
         for layer in range(len(parent_L) - 1, 0, -1):
             parent = parent_L[layer]

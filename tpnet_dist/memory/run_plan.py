@@ -95,8 +95,10 @@ def plan_run(
     slot_U, held_U = borrowed.admit(closure)
     # 1. what is replayed
     place_E = _places(run.node_E, closure.other_E, slot_U, own.start)
-    ends = Ends(place_E, partners(place_E), closure.hops_E, run.time_E, run.border)
-    if len(slot_U):
+    if not len(slot_U):
+        # all nodes are this rank's own, and so is every end
+        ends = Ends(place_E, partners(place_E), closure.hops_E, run.time_E, run.border)
+    else:
         replayed = np.flatnonzero(closure.hops_E)
         ends = Ends(
             place_E[replayed],

@@ -14,12 +14,13 @@ lie in one array, those of borrowed rows counted from its end, as Python does.
 `record_on_device` does the same with torch operations on any device, for CUDA and as the reference in tests:
 one program sums a row's messages in their order, so it is deterministic.
 
-Shape letters: E ends of a batch's events that are replayed here, L layers, D width, X rows of a table.
+Shape letters: E ends of events that are replayed here, T distinct receivers of a batch, S timescales,
+L layers, D width, X rows of a table, M terms of sums.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,8 +54,7 @@ class Clocks:
         return [self.time_X, self.degree_X] if self.keeps_degree else [self.time_X]
 
 
-@dataclass(frozen=True)
-class Ends:
+class Ends(NamedTuple):
     """What is replayed, batch after batch: each end adds a message of its sender to its receiver."""
 
     receiver_E: npt.NDArray[np.int64]
@@ -67,120 +67,128 @@ class Ends:
     """Batch b has the ends border[b] … border[b + 1] - 1."""
 
 
-class Weights:
-    """Room for what the messages of one batch weigh; reused for batch after batch."""
+class Factors(NamedTuple):
+    """Of one batch: what each message weighs and each row has faded by, for each timescale. Reused for the
+    next batch. The last three are of the batch's distinct receivers."""
 
-    def __init__(self, ends: Ends, batches: range, num_layers: int, dtype: npt.DTypeLike) -> None:
+    weight_ES: npt.NDArray[np.float64]
+    """Of a message on layers of one hop."""
+    step_ES: npt.NDArray[np.float64]
+    """By which it is multiplied for each further hop."""
+    fade_ES: npt.NDArray[np.float64]
+    """For each hop, with a receiver's first message; else 1."""
+    turn_E: npt.NDArray[np.int64]
+    """Which of the distinct receivers an end has."""
+    cells: npt.NDArray[np.int32]
+    """A hash table of their places."""
+    place_T: npt.NDArray[np.int64]
+    clock_T: npt.NDArray[np.float64]
+    """Of its last event of the batch."""
+    silent_TS: npt.NDArray[np.float64]
+    """Faded by for each hop since the event before."""
+
+    @classmethod
+    def room(cls, ends: Ends, batches: range, rules: LayerRules) -> "Factors":
         size = int(np.diff(ends.border[batches.start : batches.stop + 1]).max(initial=0))
-        self.weight_EL, self.fade_EL = (
-            np.empty((size, num_layers), dtype),
-            np.empty((size, num_layers), dtype),
-        )
-        self.numbers_3E, self.times_2E = np.empty((3, size), np.int64), np.empty((2, size))
-        self.index, self.factors_2L = new_index(size), np.ones((2, num_layers))
-
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        return self.weight_EL, self.fade_EL, self.numbers_3E, self.times_2E, self.index, self.factors_2L
+        weight_ES, step_ES, fade_ES, silent_TS = np.empty((4, size, len(rules.rate_S)))
+        turn_E, place_T = np.empty((2, size), np.int64)
+        return cls(weight_ES, step_ES, fade_ES, turn_E, new_index(size), place_T, np.empty(size), silent_TS)
 
 
 @compiled
-def _weigh(
-    receiver_E, sender_E, time_E, start, stop, clock_X, degree_X, parent_L, rate_L, divides,
-    weight_EL, fade_EL, numbers_3E, times_2E, index, factors_2L,
-):  # fmt: skip
-    """Of each message its weight on each layer; with each receiver's first one, what its layers have faded
-    by, else 1. Moves the clocks."""
-    place_T, first_T, turn_E = numbers_3E[0], numbers_3E[1], numbers_3E[2]
-    clock_T, gain_T, weight_L, step_L = times_2E[0], times_2E[1], factors_2L[0], factors_2L[1]
-    layers, count = len(parent_L), 0
-    clear_index(index)
-    for i in range(stop - start):
-        place = receiver_E[start + i]
-        prefetch(clock_X, (place if place >= 0 else len(clock_X) + place,))
-        turn = number_of(place, index, place_T, count)
-        if turn == count:
-            first_T[turn], gain_T[turn] = i, 0.0
-            count += 1
+def _weigh(ends, start, stop, clock_X, degree_X, rules, factors):
+    """Fills the factors of a batch, and moves the clocks."""
+    receiver_E, turn_E, clock_T = ends.receiver_E[start:stop], factors.turn_E, factors.clock_T
+    sender_E, time_E, rate_S = ends.sender_E[start:stop], ends.time_E[start:stop], rules.rate_S
+    num_ends, scales, count = stop - start, len(rate_S), 0
+    clear_index(factors.cells)
+    for e in range(num_ends):
+        turn_E[e] = turn = number_of(receiver_E[e], factors.cells, factors.place_T, count)
+        count += turn == count
         # times do not decrease, so a node's last one stays
-        clock_T[turn], turn_E[i] = time_E[start + i], turn
-    for i in range(stop - start):
-        turn, sender = turn_E[i], sender_E[start + i]
-        age, elapsed = clock_T[turn] - time_E[start + i], clock_T[turn] - clock_X[sender]
-        # along the layers that read one another, each hop adds a factor
-        for layer in range(1, layers):
-            parent, rate = parent_L[layer], rate_L[layer]
-            if parent == 0:
-                weight_L[layer] = np.exp(-rate * age) if age > 0 else 1.0
-                step_L[layer] = 1 / max(degree_X[sender], 1.0) if divides else np.exp(-rate * elapsed)
-            elif divides:
-                weight_L[layer] = weight_L[1] * step_L[1]
-            else:
-                step_L[layer] = step_L[parent]
-                weight_L[layer] = weight_L[parent] * step_L[layer]
-            weight_EL[i, layer], fade_EL[i, layer] = weight_L[layer], 1
-        gain_T[turn] += weight_L[1]
+        clock_T[turn] = time_E[e]
     for turn in range(count):
-        place, silent = place_T[turn], clock_T[turn] - clock_X[place_T[turn]]
-        for layer in range(1, layers):
-            parent = parent_L[layer]
-            step_L[layer] = np.exp(-rate_L[layer] * silent) if parent == 0 else step_L[parent]
-            weight_L[layer] = step_L[layer] * (1.0 if parent == 0 or divides else weight_L[parent])
-            fade_EL[first_T[turn], layer] = weight_L[layer]
-        if divides:
-            degree_X[place] = degree_X[place] * step_L[1] + gain_T[turn]
-        clock_X[place] = clock_T[turn]
+        silent = clock_T[turn] - clock_X[factors.place_T[turn]]
+        for s in range(scales):
+            factors.silent_TS[turn, s] = np.exp(-rate_S[s] * silent)
+    count = 0
+    for e in range(num_ends):
+        turn, sender = turn_E[e], sender_E[e]
+        is_first = turn == count
+        count += is_first
+        age, elapsed = clock_T[turn] - time_E[e], clock_T[turn] - clock_X[sender]
+        # an event's ends lie side by side: mostly its sender is a receiver too, and was silent for as long
+        other = -1
+        if e > 0 and receiver_E[e - 1] == sender:
+            other = turn_E[e - 1]
+        elif e + 1 < num_ends and receiver_E[e + 1] == sender:
+            other = turn_E[e + 1]
+        is_known = other >= 0 and clock_T[other] == clock_T[turn]
+        for s in range(scales):
+            factors.weight_ES[e, s] = np.exp(-rate_S[s] * age) if age > 0 else 1.0
+            factors.fade_ES[e, s] = factors.silent_TS[turn, s] if is_first else 1.0
+            if rules.divides_by_degree:
+                factors.step_ES[e, s] = 1 / max(degree_X[sender], 1.0)
+            elif is_known:
+                factors.step_ES[e, s] = factors.silent_TS[other, s]
+            else:
+                factors.step_ES[e, s] = np.exp(-rate_S[s] * elapsed)
+    for turn in range(count):
+        clock_X[factors.place_T[turn]] = clock_T[turn]
+    if rules.divides_by_degree:
+        for turn in range(count):
+            degree_X[factors.place_T[turn]] *= factors.silent_TS[turn, 0]
+        for e in range(num_ends):
+            degree_X[receiver_E[e]] += factors.weight_ES[e, 0]
+
+
+@compiled
+def _further(factor, step, hop, divides):
+    """A factor of one hop for layers of `hop` hops; degrees divide once, however many there are."""
+    for _ in range(min(hop, 2) - 1 if divides else hop - 1):
+        factor *= step
+    return factor
 
 
 @fused
-def _add(to_XLD, to, layer, fade, from_XLD, sender, parent, weight):
-    if fade != 1:
-        for d in range(to_XLD.shape[2]):
-            to_XLD[to, layer, d] = to_XLD[to, layer, d] * fade + weight * from_XLD[sender, parent, d]
-    else:
-        for d in range(to_XLD.shape[2]):
-            to_XLD[to, layer, d] += weight * from_XLD[sender, parent, d]
-
-
-@compiled
-def _record(
-    own_XLD, borrowed_XLD, receiver_E, sender_E, hops_E, time_E, border, first, stop,
-    clock_X, degree_X, parent_L, hop_L, rate_L, divides,
-    weight_EL, fade_EL, numbers_3E, times_2E, index, factors_2L,
-):  # fmt: skip
-    width, line = own_XLD.shape[2], CACHE_LINE // own_XLD.itemsize
+def _record(own_XLD, borrowed_XLD, ends, first, stop, clock_X, degree_X, rules, factors):
+    # the loops are written out: numba inlines no function of arrays, and a call costs more than a sum
+    _, layers, width = own_XLD.shape
+    line, number, divides = CACHE_LINE // own_XLD.itemsize, own_XLD.dtype.type, rules.divides_by_degree
     for batch in range(first, stop):
-        start, end = border[batch], border[batch + 1]
-        _weigh(
-            receiver_E, sender_E, time_E, start, end, clock_X, degree_X, parent_L, rate_L, divides,
-            weight_EL, fade_EL, numbers_3E, times_2E, index, factors_2L,
-        )  # fmt: skip
-        for layer in range(len(parent_L) - 1, 0, -1):
-            parent = parent_L[layer]
+        start, end = ends.border[batch], ends.border[batch + 1]
+        _weigh(ends, start, end, clock_X, degree_X, rules, factors)
+        for layer in range(layers - 1, 0, -1):
+            parent, hop, scale = rules.parent_L[layer], rules.hop_L[layer], rules.scale_L[layer]
             for e in range(start, end):
-                if layer == len(parent_L) - 1 and e + ENDS_AHEAD < end:
-                    # written out: as functions they are not inlined, and cost more than they spare
-                    soon, its_sender = receiver_E[e + ENDS_AHEAD], sender_E[e + ENDS_AHEAD]
-                    for of_row in range(len(parent_L)):
-                        for d in range(0, width, line):
-                            if soon >= 0:
-                                prefetch(own_XLD, (soon, of_row, d))
-                            else:
-                                prefetch(borrowed_XLD, (-1 - soon, of_row, d))
-                            # an own sender is the receiver of the event's other end
-                            if its_sender < 0:
-                                prefetch(borrowed_XLD, (-1 - its_sender, of_row, d))
-                if hops_E[e] < hop_L[layer]:
+                if layer == layers - 1 and e + ENDS_AHEAD < end:
+                    soon, its_sender = ends.receiver_E[e + ENDS_AHEAD], ends.sender_E[e + ENDS_AHEAD]
+                    if soon >= 0:
+                        for d in range(0, layers * width, line):
+                            prefetch(own_XLD, (soon, 0, d))
+                    else:
+                        for d in range(0, layers * width, line):
+                            prefetch(borrowed_XLD, (-1 - soon, 0, d))
+                    # an own sender is the receiver of the event's other end
+                    if its_sender < 0:
+                        for d in range(0, layers * width, line):
+                            prefetch(borrowed_XLD, (-1 - its_sender, 0, d))
+                if ends.hops_E[e] < hop:
                     continue
-                to, sender = receiver_E[e], sender_E[e]
-                weight, fade = weight_EL[e - start, layer], fade_EL[e - start, layer]
-                if to >= 0 and sender >= 0:
-                    _add(own_XLD, to, layer, fade, own_XLD, sender, parent, weight)
-                elif to >= 0:
-                    _add(own_XLD, to, layer, fade, borrowed_XLD, -1 - sender, parent, weight)
-                elif sender >= 0:
-                    _add(borrowed_XLD, -1 - to, layer, fade, own_XLD, sender, parent, weight)
+                to, sender, i = ends.receiver_E[e], ends.sender_E[e], e - start
+                to_D = own_XLD[to, layer] if to >= 0 else borrowed_XLD[-1 - to, layer]
+                from_D = own_XLD[sender, parent] if sender >= 0 else borrowed_XLD[-1 - sender, parent]
+                weight = number(
+                    _further(factors.weight_ES[i, scale], factors.step_ES[i, scale], hop, divides)
+                )
+                fade_hop = factors.fade_ES[i, scale]
+                if fade_hop != 1:
+                    fade = number(_further(fade_hop, fade_hop, 1 if divides else hop, divides))
+                    for d in range(width):
+                        to_D[d] = to_D[d] * fade + weight * from_D[d]
                 else:
-                    _add(borrowed_XLD, -1 - to, layer, fade, borrowed_XLD, -1 - sender, parent, weight)
+                    for d in range(width):
+                        to_D[d] += weight * from_D[d]
 
 
 def is_compiled() -> bool:
@@ -192,12 +200,10 @@ def record_on_host(
     own_XLD: Tensor, borrowed_XLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
 ) -> None:
     """Replay consecutive batches."""
-    rows, others = own_XLD.numpy(), borrowed_XLD.numpy()
-    weights = Weights(ends, batches, len(rules.hop_L), rows.dtype)
     _record(
-        rows, others, ends.receiver_E, ends.sender_E, ends.hops_E, ends.time_E,
-        ends.border, batches.start, batches.stop, clocks.time_X, clocks.degree_X, *rules, *weights.arrays(),
-    )  # fmt: skip
+        *(own_XLD.numpy(), borrowed_XLD.numpy(), ends, batches.start, batches.stop),
+        *(clocks.time_X, clocks.degree_X, rules, Factors.room(ends, batches, rules)),
+    )
 
 
 def record_on_device(
@@ -207,21 +213,20 @@ def record_on_device(
     for batch in batches:
         here = slice(ends.border[batch], ends.border[batch + 1])
         to_E, from_E, most_E = ends.receiver_E[here], ends.sender_E[here], ends.hops_E[here]
-        weights = Weights(ends, range(batch, batch + 1), len(rules.hop_L), np.float64)
-        _weigh(
-            ends.receiver_E, ends.sender_E, ends.time_E, here.start, here.stop,
-            clocks.time_X, clocks.degree_X, rules.parent_L, rules.rate_L, rules.divides_by_degree,
-            *weights.arrays(),
-        )  # fmt: skip
-        weight_EL, fade_EL = weights.weight_EL, weights.fade_EL
+        factors = Factors.room(ends, range(batch, batch + 1), rules)
+        _weigh(ends, here.start, here.stop, clocks.time_X, clocks.degree_X, rules, factors)
         for layer in range(len(rules.parent_L) - 1, 0, -1):
+            hop, scale = rules.hop_L[layer], rules.scale_L[layer]
+            further = min(hop - 1, 1) if rules.divides_by_degree else hop - 1
+            weight_E = factors.weight_ES[:, scale] * factors.step_ES[:, scale] ** further
+            fade_E = factors.fade_ES[:, scale] ** (1 if rules.divides_by_degree else hop)
             by_row = np.argsort(to_E, kind="stable")
-            by_row = by_row[most_E[by_row] >= rules.hop_L[layer]]
+            by_row = by_row[most_E[by_row] >= hop]
             to_T, first_T = np.unique(to_E[by_row], return_index=True)
             # a row's own layer, faded, comes before its messages
             place_M = np.insert(from_E[by_row], first_T, to_T)
             layer_M = np.insert(np.full(len(by_row), rules.parent_L[layer]), first_T, layer)
-            weight_M = np.insert(weight_EL[by_row, layer], first_T, fade_EL[by_row[first_T], layer])
+            weight_M = np.insert(weight_E[by_row], first_T, fade_E[by_row[first_T]])
             term_MD = _layers_at(own_XLD, borrowed_XLD, place_M, layer_M)
             new_TD = _bag_sums(term_MD, first_T + np.arange(len(to_T)), weight_M)
             for table_XLD, chosen_T, row_T in (

@@ -34,8 +34,10 @@ class LayerRules(NamedTuple):
     """The layer of other rows that it reads; always a lower one, so layers are recorded from the top."""
     hop_L: npt.NDArray[np.int64]
     """How many events its walks have; layers lie in this order."""
-    rate_L: npt.NDArray[np.float64]
-    """How fast it fades, per second and hop."""
+    scale_L: npt.NDArray[np.int64]
+    """Which timescale it has."""
+    rate_S: npt.NDArray[np.float64]
+    """How fast layers of a timescale fade, per second and hop."""
     divides_by_degree: bool
 
 
@@ -68,10 +70,10 @@ class Walk:
 
     @cached_property
     def rules(self) -> LayerRules:
-        layer_L = np.arange(self.layers)
+        hop_L = np.arange(self.layers)
         rate = 0.0 if self.kind == "count" else self.decay
         return LayerRules(
-            np.maximum(layer_L - 1, 0), layer_L, np.where(layer_L > 0, rate, 0.0), self.keeps_degree
+            np.maximum(hop_L - 1, 0), hop_L, np.zeros_like(hop_L), np.array([rate]), self.keeps_degree
         )
 
     def read_factors(self, elapsed_N: Tensor, degree_N: Tensor | None) -> Tensor:

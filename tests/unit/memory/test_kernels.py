@@ -1,7 +1,5 @@
 """Both forms of recording agree, rows may lie in either table, and layers follow their own rules."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -77,7 +75,7 @@ def test_in_which_table_rows_lie_changes_no_bit(form: str, kind: WalkKind) -> No
 def test_layers_of_more_hops_than_asked_for_stay_as_they_are(form: str) -> None:
     rules, ends = Walk("decay", HOPS, 1e-2).rules, random_ends()
     everything, _ = recorded(form, rules, ends)
-    fewer, _ = recorded(form, rules, replace(ends, hops_E=np.full_like(ends.hops_E, 1)))
+    fewer, _ = recorded(form, rules, ends._replace(hops_E=np.full_like(ends.hops_E, 1)))
     assert torch.equal(fewer[:, :2], everything[:, :2])
     assert not fewer[:, 2:].any()
 
@@ -88,7 +86,8 @@ def test_a_row_may_hold_layers_that_fade_at_different_rates(form: str) -> None:
     both = LayerRules(
         np.array([0, 0, 0, 1, 2, 3, 4]),
         np.array([0, 1, 1, 2, 2, 3, 3]),
-        np.array([0, 1e-2, 1e-4, 1e-2, 1e-4, 1e-2, 1e-4]),
+        np.array([0, 0, 1, 0, 1, 0, 1]),
+        np.array([1e-2, 1e-4]),
         divides_by_degree=False,
     )
     rows, _ = recorded(form, both, random_ends())

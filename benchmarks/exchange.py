@@ -125,18 +125,13 @@ class RankExchange:
         self.layer_bytes = log.width * getattr(torch, variant.dtype).itemsize
 
     def measure(self) -> RankFigures:
-        figures = self._start()
-        for start, stop in self._runs():
-            if start == self.extent.measured_from:
-                figures = self._start()
-            firsts = range(start, stop, self.extent.batch_size)
-            batches = [self._events(first, min(first + self.extent.batch_size, stop)) for first in firsts]
-            plan = self.memory.plan(batches, self._reads(firsts, batches))
-            self._simulate(figures, EventRun.of(batches), plan)
-            self.memory.borrow(plan)
-            for batch in range(plan.num_batches):
-                self.memory.read(plan, batch)
-                self.memory.record(plan, range(batch, batch + 1))
+        border = self.extent.measured_from
+        for start, stop in ((self.log.first, border), (border, len(self.log.src))):
+            figures = self._start()
+            for plan in self.memory.in_turn(self._plans(start, stop, figures)):
+                for batch in range(plan.num_batches):
+                    self.memory.read(plan, batch)
+                    self.memory.record(plan, range(batch, batch + 1))
         return figures
 
     def _start(self) -> RankFigures:
@@ -144,14 +139,16 @@ class RankExchange:
         self.memory.exchange.account, self.neighbors.exchange.account = ExchangeAccount(), ExchangeAccount()
         return RankFigures(self.memory.exchange.account, self.neighbors.exchange.account)
 
-    def _runs(self) -> Iterator[tuple[int, int]]:
-        """Where each begins and ends; one ends where measuring begins."""
-        start, border = self.log.first, self.extent.measured_from
-        while start < len(self.log.src):
-            stop = start + self.memory.run_length.batches() * self.extent.batch_size
-            stop = min(stop, border if start < border else len(self.log.src))
-            yield start, stop
-            start = stop
+    def _plans(self, start: int, stop: int, figures: RankFigures) -> Iterator[RunPlan]:
+        """Of the runs of these events."""
+        while start < stop:
+            end = min(stop, start + self.memory.run_length.batches() * self.extent.batch_size)
+            firsts = range(start, end, self.extent.batch_size)
+            batches = [self._events(first, min(first + self.extent.batch_size, end)) for first in firsts]
+            plan = self.memory.plan(batches, self._reads(firsts, batches))
+            self._simulate(figures, EventRun.of(batches), plan)
+            yield plan
+            start = end
 
     def _events(self, first: int, stop: int) -> BatchEvents:
         rows = slice(first, stop)

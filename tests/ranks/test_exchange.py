@@ -115,23 +115,24 @@ def test_packing_loses_nothing(count: int) -> None:
         assert torch.equal(column, again)
 
 
-def trade_notices(world: World) -> tuple[list[int], list[int], list[int]]:
-    """Rank r has r + 1 bytes for each rank, all of them r."""
+def trade_bytes(world: World) -> tuple[list[int], list[int]]:
+    """Rank r has r + 1 bytes for each rank, all of them r; once they are waited for at once, once later."""
     exchange, ranks = world.new_exchange(), range(world.num_ranks)
-    route, notices = exchange.meet([world.rank + 1] * world.num_ranks, notice=10 * world.rank)
+    route = exchange.route([world.rank + 1] * world.num_ranks)
     message = torch.full((world.num_ranks * (world.rank + 1),), world.rank, dtype=torch.uint8)
+    sent = exchange.send(message, route.send_counts, route.recv_counts)
     arrived = exchange.trade(message, route.send_counts, route.recv_counts)
-    assert exchange.account.bytes_sent == (world.num_ranks - 1) * (world.rank + 1)
-    assert exchange.account.bytes_received == sum(rank + 1 for rank in ranks) - (world.rank + 1)
-    return route.recv_counts, notices, arrived.tolist()
+    assert torch.equal(sent.wait(), arrived)
+    assert exchange.account.bytes_sent == 2 * (world.num_ranks - 1) * (world.rank + 1)
+    assert exchange.account.bytes_received == 2 * (sum(rank + 1 for rank in ranks) - (world.rank + 1))
+    return route.recv_counts, arrived.tolist()
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3])
-def test_ranks_learn_what_each_has_to_say_and_trade_bytes(num_ranks: int, rank_pools: RankPools) -> None:
+def test_ranks_trade_bytes(num_ranks: int, rank_pools: RankPools) -> None:
     ranks = range(num_ranks)
-    wanted = [rank + 1 for rank in ranks], [10 * rank for rank in ranks]
-    bytes_of_all = [rank for rank in ranks for _ in range(rank + 1)]
-    assert rank_pools[num_ranks].run(trade_notices) == [(*wanted, bytes_of_all)] * num_ranks
+    wanted = [rank + 1 for rank in ranks], [rank for rank in ranks for _ in range(rank + 1)]
+    assert rank_pools[num_ranks].run(trade_bytes) == [wanted] * num_ranks
 
 
 def test_the_local_twin_gives_back_what_it_is_asked() -> None:
@@ -139,7 +140,7 @@ def test_the_local_twin_gives_back_what_it_is_asked() -> None:
     route = exchange.route([3])
     assert route == ExchangeRoute([3], [3])
     assert torch.equal(exchange.back(route, exchange.forward(route, [rows]))[0], rows)
-    assert exchange.meet([3], notice=7) == (route, [7])
     message = torch.arange(3, dtype=torch.uint8)
     assert torch.equal(exchange.trade(message, [3], [3]), message)
+    assert torch.equal(exchange.send(message, [3], [3]).wait(), message)
     assert (exchange.account.bytes_sent, exchange.account.collectives) == (0, 0)

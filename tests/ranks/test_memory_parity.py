@@ -3,10 +3,11 @@
 Shape letters: N nodes, U fetched nodes, L layers, D width.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from tests.reference.golden_checks import row_deviation
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.memory import CatchUp, Memory
+from tpnet_dist.memory.run_plan import RunPlan
 from tpnet_dist.memory.walks import Walk, WalkKind
 from tpnet_dist.ranks.blocks import Blocks, even_borders
 from tpnet_dist.ranks.exchange import Exchange, LocalExchange
@@ -26,6 +28,10 @@ from tpnet_dist.ranks.world import World
 WALKS: tuple[WalkKind, ...] = ("decay", "count", "transition")
 DECAY = Walk("decay", hops=3, decay=1e-3)
 BFLOAT16_ROUNDING = 2.0**-8
+
+
+Run = list[tuple[BatchEvents, Tensor]]
+"""Batches, each with what a rank reads before it."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,9 @@ class Scenario:
     borrowed_rows: int = 0
     run_batches: int | None = None
     catch_up: CatchUp = "auto"
-    plan_first: bool = False
-    """Plan every run before the first row is borrowed."""
+    planned: Literal["one ahead", "one by one", "all first"] = "one ahead"
+    """When runs are planned: as the pipeline does, so that rows for one travel while another is recorded;
+    each when the one before is recorded; or every run before the first row is borrowed."""
 
     def memory(self, exchange: Exchange) -> Memory:
         return Memory(
@@ -79,9 +86,7 @@ class Replayed:
 def replay(exchange: Exchange, scenario: Scenario) -> Replayed:
     memory = scenario.memory(exchange)
     nodes, rows, products, now = [], [], [], 0.0
-    plans = ((run, memory.plan(*zip(*run, strict=True))) for run in runs_of(memory, scenario))
-    for run, plan in list(plans) if scenario.plan_first else plans:
-        memory.borrow(plan)
+    for run, plan in carried_out(memory, scenario):
         for number, (batch, _) in enumerate(run):
             fetched = memory.read(plan, number)
             memory.record(plan, range(number, number + 1))
@@ -94,7 +99,25 @@ def replay(exchange: Exchange, scenario: Scenario) -> Replayed:
     return Replayed(memory.state_dict(), nodes, rows, products, account)
 
 
-def runs_of(memory: Memory, scenario: Scenario) -> Iterator[list[tuple[BatchEvents, Tensor]]]:
+def carried_out(memory: Memory, scenario: Scenario) -> Iterator[tuple[Run, RunPlan]]:
+    """Each run with its plan, when its rows are here."""
+    runs: deque[Run] = deque()
+
+    def plans() -> Iterator[RunPlan]:
+        for run in runs_of(memory, scenario):
+            runs.append(run)
+            yield memory.plan(*zip(*run, strict=True))
+
+    if scenario.planned == "one by one":
+        for plan in plans():
+            memory.borrow(plan)
+            yield runs.popleft(), plan
+        return
+    for plan in memory.in_turn(plans() if scenario.planned == "one ahead" else iter(list(plans()))):
+        yield runs.popleft(), plan
+
+
+def runs_of(memory: Memory, scenario: Scenario) -> Iterator[Run]:
     """Runs of batches, each with what this rank reads: the ends of its slice, and its share of others."""
     inputs = iter(enumerate(scenario.batches))
     while run := list(islice(inputs, memory.run_length.batches())):
@@ -216,12 +239,12 @@ def test_one_rank_is_the_local_memory_to_the_bit(rank_pools: RankPools, kind: Wa
 @pytest.mark.parametrize("kind", WALKS)
 def test_runs_are_the_same_to_the_bit(rank_pools: RankPools, kind: WalkKind, num_ranks: int) -> None:
     scenario = replace(SCENARIOS["hub-in-every-event"], walk=Walk(kind, hops=3, decay=1e-3))
-    first, second, planned_first = (
-        rank_pools[num_ranks].run(replay_on_rank, one)
-        for one in (scenario, scenario, replace(scenario, plan_first=True))
+    first, second, *planned_otherwise = (
+        rank_pools[num_ranks].run(replay_on_rank, replace(scenario, planned=planned))
+        for planned in ("one ahead", "one ahead", "one by one", "all first")
     )
-    assert_equal_to_the_bit(first, second)
-    assert_equal_to_the_bit(first, planned_first)
+    for other in (second, *planned_otherwise):
+        assert_equal_to_the_bit(first, other)
     assert [rank.account for rank in first] == [rank.account for rank in second]
 
 
@@ -337,15 +360,16 @@ def test_costs_of_the_example_are_those_counted_by_hand(
     rank_pools: RankPools, exchange_dtype: torch.dtype | None, row: int, layer: int
 ) -> None:
     """One hop, width 3. Rank 0 asks for both layers of row 2 (an id of 8 bytes), rank 1 for layer 0 of row 0;
-    each comes with a clock of 8 bytes, and is filled up to a multiple of 8. Collectives: counts, ids, rows.
+    each comes with a clock of 8 bytes, and is filled up to a multiple of 8. Collectives: counts and how rows
+    fit (16 bytes), ids, rows.
 
     Of the four ends, rank 0 replays both of (0,2), since it reads row 2 later; rank 1 that of 2, and both of
     (2,3).
     """
     (one, read_minus_row_0), (two, _) = rank_pools[2].run(costs_on_rank, exchange_dtype)
     both = {"rows_needed": 1, "rows_borrowed": 1, "collectives": 3, "batches": 2, "runs": 1}
-    assert one == {"bytes_sent": 8 + layer, "bytes_received": row + 8, "ends_replayed": 2, **both}
-    assert two == {"bytes_sent": 8 + row, "bytes_received": layer + 8, "ends_replayed": 3, **both}
+    assert one == {"bytes_sent": 16 + 8 + layer, "bytes_received": 16 + row + 8, "ends_replayed": 2, **both}
+    assert two == {"bytes_sent": 16 + 8 + row, "bytes_received": 16 + layer + 8, "ends_replayed": 3, **both}
     assert read_minus_row_0.abs().max() <= (0 if exchange_dtype is None else 0.01)
 
 

@@ -23,7 +23,7 @@ _SHARE_EVICTED = 8
 
 
 class BorrowedRows:
-    """Slots for `capacity` copies, or as many as one run needs."""
+    """Slots for `capacity` copies, or as many as runs need that are not recorded yet."""
 
     def __init__(self, capacity: int, num_remote: int, like_XLD: Tensor, clocks: Clocks) -> None:
         """`num_remote`: rows that other ranks own; `clocks`: of own rows, to which those of the slots are
@@ -34,7 +34,7 @@ class BorrowedRows:
 
     def clear(self) -> None:
         """Forget all copies."""
-        self._run = 0
+        self._run = self._in_use_since = 1
         self._node_C: Integers = np.full(len(self.rows_CLD), -1)
         self._held_C = np.zeros(len(self.rows_CLD), np.int8)
         self._used_C = np.zeros(len(self.rows_CLD), np.int64)
@@ -44,20 +44,23 @@ class BorrowedRows:
         """Of all copies layer 0 alone is right."""
         np.minimum(self._held_C, 1, out=self._held_C)
 
-    def fit(self, num_needed: int) -> Fit:
-        """Of so many rows in the slots there may be."""
-        if self.holds_all or 2 * num_needed <= self.capacity:
+    def fit(self) -> Fit:
+        """Of the rows in use in the slots there may be."""
+        in_use = int((self._used_C >= self._in_use_since).sum())
+        if self.holds_all or 2 * in_use <= self.capacity:
             return Fit.TWICE
-        return Fit.ONCE if num_needed <= self.capacity else Fit.NOT
+        return Fit.ONCE if in_use <= self.capacity else Fit.NOT
 
     @property
     def num_held(self) -> int:
         return int((self._node_C >= 0).sum())
 
-    def admit(self, closure: Closure) -> tuple[Integers, npt.NDArray[np.int8]]:
+    def admit(self, closure: Closure, num_open: int) -> tuple[Integers, npt.NDArray[np.int8]]:
         """Give a slot to every node that the run needs; how many hops of layers each has there already, plus
-        one for layer 0. Nodes that the run does not need may have none: -1."""
+        one for layer 0. Nodes that the run does not need may have none: -1. `num_open`: so many runs
+        before are not recorded yet, so what they need stays too."""
         self._run += 1
+        self._in_use_since = self._run - num_open
         slot_U = np.empty(len(closure.node_U), np.int64)
         find_in_index(closure.node_U, self._index, self._node_C, slot_U)
         is_needed_U = closure.need_U >= 0
@@ -89,12 +92,12 @@ class BorrowedRows:
             self._grow(min(self.capacity, max(size + missing, 2 * size)))
         free = np.flatnonzero(self._node_C < 0)
         if (missing := count - len(free)) > 0:
-            idle = np.flatnonzero((self._used_C < self._run) & (self._node_C >= 0))
+            idle = np.flatnonzero((self._used_C < self._in_use_since) & (self._node_C >= 0))
             evicted = idle[np.argsort(self._used_C[idle], kind="stable")]
             evicted = evicted[: max(missing, len(self._node_C) // _SHARE_EVICTED)]
             self._node_C[evicted] = -1
             if len(evicted) < missing:
-                # one run needs more than the capacity
+                # more are needed than the capacity
                 self._grow(len(self._node_C) + missing - len(evicted))
             self._index_slots()
             free = np.flatnonzero(self._node_C < 0)

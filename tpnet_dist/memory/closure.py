@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tpnet_dist.memory.compiled import compiled
 from tpnet_dist.memory.events import EventRun, Integers
-from tpnet_dist.memory.node_index import new_index, number_of
+from tpnet_dist.memory.node_index import find_in_index, new_index, number_of
 
 
 class Closure(NamedTuple):
@@ -43,6 +43,17 @@ class Closure(NamedTuple):
     """Layers of up to so many hops of the end's node are changed by it here; 0: none."""
     other_R: Integers
     """The same of nodes that are read."""
+    changes_U: npt.NDArray[np.bool_]
+    """Which of these nodes have events in the run."""
+    cells: npt.NDArray[np.int32]
+    """Finds a node among these."""
+
+    def changes(self, nodes: Integers) -> npt.NDArray[np.bool_]:
+        """Which of other ranks' nodes have events in the run."""
+        number = np.empty_like(nodes)
+        find_in_index(nodes, self.cells, self.node_U, number)
+        changes: npt.NDArray[np.bool_] = np.append(self.changes_U, False)[number]
+        return changes
 
 
 def close(run: EventRun, reads: list[Integers], own: range, hops: int) -> Closure:
@@ -54,10 +65,10 @@ def close(run: EventRun, reads: list[Integers], own: range, hops: int) -> Closur
     # counted from the first own node on; as unsigned numbers, those before it are beyond the last
     size = sum(int(((nodes - own.start).view(np.uint64) >= len(own)).sum()) for nodes in (run.node_E, node_R))
     node_U, need_U, right_U = np.empty(size, np.int64), np.full(size, -1, np.int8), np.zeros(size, np.int8)
+    index = new_index(size)
     if not size:
         # all is this rank's own: all of it is replayed here
-        return Closure(node_U, need_U, right_U, other_E, hops_E, other_R)
-    index = new_index(size)
+        return Closure(node_U, need_U, right_U, other_E, hops_E, other_R, node_U > 0, index)
     count = _number_others(run.node_E, own.start, own.stop, index, node_U, other_E, 0)
     count = _number_others(node_R, own.start, own.stop, index, node_U, other_R, count)
     until_Uk, last_U = np.zeros((count, hops + 1), np.int64), np.full(count, -1)
@@ -65,7 +76,9 @@ def close(run: EventRun, reads: list[Integers], own: range, hops: int) -> Closur
     _follow_back(run.border, other_E, hops, hops_E, need_U, until_Uk, last_U)
     # what stays right: layers that were replayed to the node's last event
     right_U[:count] = (until_Uk[:, 1:] > last_U[:, None]).sum(1)
-    return Closure(node_U[:count], need_U[:count], right_U[:count], other_E, hops_E, other_R)
+    return Closure(
+        *(node_U[:count], need_U[:count], right_U[:count], other_E, hops_E, other_R, last_U >= 0, index)
+    )
 
 
 @compiled

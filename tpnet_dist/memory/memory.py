@@ -31,7 +31,7 @@ from tpnet_dist.memory.borrowed import BorrowedRows
 from tpnet_dist.memory.columns import ColumnRecorder
 from tpnet_dist.memory.events import BatchEvents, EventRun, Integers
 from tpnet_dist.memory.kernels import record_on_device, record_on_host
-from tpnet_dist.memory.lending import Lending
+from tpnet_dist.memory.lending import Begun, Lending
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.rows import RowTable, StoredRows
 from tpnet_dist.memory.run_length import Fit, RunLength
@@ -117,7 +117,10 @@ class Memory:
         self.stream = _own_stream(self.device)
         # progress
         self.epoch = 0
-        self._num_planned = self._num_done = 0
+        self._open_runs: list[RunPlan] = []
+        """Planned and not recorded yet."""
+        self._begun: Begun | None = None
+        """The run whose rows are on their way."""
         self._is_fresh = True
         """Whether nothing was recorded since rows were drawn."""
         self._planned_until = self._planned_until_at_snapshot = 0.0
@@ -127,7 +130,8 @@ class Memory:
         """Forget every event; P is drawn anew for each epoch."""
         self.epoch = epoch
         self._planned_until = 0.0
-        self._num_done, self._is_fresh = self._num_planned, True
+        self._leave_planned()
+        self._is_fresh = True
         self.table.reset(seed=self.seed, epoch=epoch)
         self.borrowed.clear()
 
@@ -144,24 +148,47 @@ class Memory:
             plan = plan_run(
                 run,
                 nodes,
-                number=self._num_planned,
                 blocks=self.blocks,
                 rank=self.exchange.rank,
                 borrowed=self.borrowed,
                 hops=self.walk.hops,
+                open_runs=self._open_runs,
             )
-        self._num_planned += 1
+        self._open_runs.append(plan)
         self._planned_until = float(run.time_E[-1]) if len(run.time_E) else self._planned_until
         return plan
 
-    def borrow(self, plan: RunPlan) -> None:
-        """Stage 2."""
-        assert plan.number == self._num_done, "rows are borrowed when all runs planned before are recorded"
+    def borrow(self, plan: RunPlan, following: RunPlan | None = None) -> None:
+        """Stage 2; rows for the run that is planned to follow set out, and travel while this one is
+        recorded."""
+        assert plan is self._open_runs[0], "rows are borrowed when all runs planned before are recorded"
+        if self._begun is None:
+            self._begin(plan)
         with self.exchange.account.stage("borrow"):
-            # one rank has nobody to meet
-            fit = self.lending.carry_out(plan) if self.exchange.num_ranks > 1 else Fit.TWICE
-        self.run_length.learn(plan.num_batches, fit)
-        self.exchange.account.runs += 1
+            if self._begun is not None:
+                assert self._begun.plan is plan, "rows of another run are on their way"
+                self._begun = self.lending.finish(self._begun, following)
+        if self._begun is not None:
+            self.run_length.learn(self._begun.plan.num_batches, self._begun.fit)
+
+    def _begin(self, plan: RunPlan) -> None:
+        with self.exchange.account.stage("borrow"):
+            if self.exchange.num_ranks > 1:
+                self._begun = self.lending.begin(plan)
+        # one rank has nobody to meet
+        self.run_length.learn(plan.num_batches, Fit.TWICE if self._begun is None else self._begun.fit)
+
+    def in_turn(self, plans: Iterator[RunPlan]) -> Iterator[RunPlan]:
+        """Each run when its rows are here. With several ranks the next is planned by then, so that its rows
+        travel while this one is recorded."""
+        plan = next(plans, None)
+        if plan is not None:
+            self._begin(plan)
+        while plan is not None:
+            following = next(plans, None) if self.exchange.num_ranks > 1 else None
+            self.borrow(plan, following)
+            yield plan
+            plan = following if self.exchange.num_ranks > 1 else next(plans, None)
 
     def read(self, plan: RunPlan, batch: int, *, products: bool = True) -> FetchedRows:
         """Stage 3: the rows wanted before a batch, when all before it are recorded."""
@@ -177,7 +204,7 @@ class Memory:
 
     def record(self, plan: RunPlan, batches: range | None = None) -> None:
         """Stage 4: replay some of the run's batches, or all."""
-        assert plan.number == self._num_done, "runs are recorded in the order they were planned, each once"
+        assert plan is self._open_runs[0], "runs are recorded in the order they were planned, each once"
         batches = batches or range(plan.num_batches)
         ends, account = plan.ends, self.exchange.account
         with account.stage("record"):
@@ -191,7 +218,7 @@ class Memory:
         account.batches += len(batches)
         account.ends_replayed += len(receiver_E)
         if batches.stop == plan.num_batches:
-            self._num_done += 1
+            self._open_runs.pop(0)
 
     def run(
         self,
@@ -227,16 +254,17 @@ class Memory:
             with self.exchange.account.stage("columns"):
                 self._planned_until = self.columns.record(runs, self.epoch, progress)
             return
+        for plan in self.in_turn(self._plan_unread(runs)):
+            self.record(plan)
+            progress(plan.num_events)
+
+    def _plan_unread(self, runs: Iterable[EventRun]) -> Iterator[RunPlan]:
         for run in runs:
             first = 0
             while first < run.num_batches:
                 stop = min(run.num_batches, first + self.run_length.batches(read=False))
-                part = run.batches(first, stop)
-                plan = self.plan_events(part, [np.empty(0, np.int64)] * part.num_batches)
-                self.borrow(plan)
-                self.record(plan)
+                yield self.plan_events(run.batches(first, stop), [np.empty(0, np.int64)] * (stop - first))
                 first = stop
-            progress(run.num_events)
 
     def _takes_columns(self, num_events: int) -> bool:
         """They begin with the first event, and rows that lie on a GPU stay there."""
@@ -261,8 +289,14 @@ class Memory:
             torch.index_select(table, 0, torch.from_numpy(place).to(self.device), out=rows_ULD[here])
         return rows_ULD
 
+    def _leave_planned(self) -> None:
+        """Runs that are planned but not recorded will not be."""
+        if self._begun is not None:
+            self._begun.arriving.wait()
+        self._begun, self._open_runs = None, []
+
     def assert_all_recorded(self) -> None:
-        assert self._num_done == self._num_planned, "a planned run is not recorded yet"
+        assert not self._open_runs, "a planned run is not recorded yet"
 
     def snapshot(self) -> None:
         """Mark this moment for `restore`; later events cost the rows they touch, not a copy of all."""
@@ -274,12 +308,12 @@ class Memory:
         """Back to the snapshot, which stays in force until `forget_snapshot`."""
         self._planned_until = self._planned_until_at_snapshot
         self.table.restore()
-        if self._num_done == self._num_planned:
+        if not self._open_runs:
             self.borrowed.forget_events()
         else:
             # copies that a run was to bring did not come
             self.borrowed.clear()
-        self._num_done = self._num_planned
+        self._leave_planned()
 
     def forget_snapshot(self) -> None:
         self.table.forget_snapshot()
@@ -300,7 +334,8 @@ class Memory:
         self.table.load(state)
         epoch, self._planned_until = state["progress"].tolist()
         self.epoch = int(epoch)
-        self._num_done, self._is_fresh = self._num_planned, False
+        self._leave_planned()
+        self._is_fresh = False
         self.borrowed.clear()
 
 

@@ -7,6 +7,7 @@ While it runs the memory is ahead of the consumer, so its state is not the consu
 batch, end the requests there, and go on with a new pipeline.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch import Tensor
 from tpnet_dist.memory.events import BatchEvents
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.run_length import in_runs
+from tpnet_dist.memory.run_plan import RunPlan
 from tpnet_dist.read_ahead import read_ahead
 
 Note = TypeVar("Note")
@@ -68,10 +70,15 @@ def fetch_ahead(
 def _fetch_each(
     memory: Memory, requests: Iterable[MemoryRequest[Note]], stream: torch.cuda.Stream | None
 ) -> Iterator[tuple[Note, FetchedRows, torch.cuda.Event | None]]:
-    for run in in_runs(requests, memory.run_length.batches, lambda request: len(request.events)):
-        plan = memory.plan([request.events for request in run], [request.nodes for request in run])
-        memory.borrow(plan)
-        for batch, request in enumerate(run):
+    planned: deque[list[MemoryRequest[Note]]] = deque()
+
+    def plans() -> Iterator[RunPlan]:
+        for run in in_runs(requests, memory.run_length.batches, lambda request: len(request.events)):
+            planned.append(run)
+            yield memory.plan([request.events for request in run], [request.nodes for request in run])
+
+    for plan in memory.in_turn(plans()):
+        for batch, request in enumerate(planned.popleft()):
             fetched = memory.read(plan, batch)
             # later batches overwrite rows in the table, never the fetched copies
             ready = stream.record_event() if stream is not None else None

@@ -10,16 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from tpnet_dist.memory.borrowed import BorrowedRows
-from tpnet_dist.memory.closure import close
+from tpnet_dist.memory.closure import Closure, close
 from tpnet_dist.memory.events import EventRun, Integers, check_nodes, partners
 from tpnet_dist.memory.kernels import Ends
+from tpnet_dist.memory.run_length import Fit
 from tpnet_dist.ranks.blocks import Blocks
 
 _FIELD_BITS = 8
 _FIELD = (1 << _FIELD_BITS) - 1
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -32,17 +35,31 @@ class Asked:
     """The lowest layer that is asked for."""
     count_A: Integers
     """How many layers."""
+    is_late_A: Flags
+    """Whether it changes in the run before, and so cannot travel while that is recorded."""
     border_R: Integers
     """Rank r's are border_R[r] … border_R[r + 1] - 1."""
 
     def packed(self, row_A: Integers) -> Integers:
         """One number for each, with other names for the rows."""
-        return ((row_A << _FIELD_BITS | self.first_A) << _FIELD_BITS) | self.count_A
+        row_and_late_A = row_A << 1 | self.is_late_A
+        return ((row_and_late_A << _FIELD_BITS | self.first_A) << _FIELD_BITS) | self.count_A
 
     @classmethod
     def unpacked(cls, packed_A: Integers, counts: Sequence[int]) -> "Asked":
         first_A, count_A = packed_A >> _FIELD_BITS & _FIELD, packed_A & _FIELD
-        return cls(packed_A >> 2 * _FIELD_BITS, first_A, count_A, np.cumsum([0, *counts]))
+        row_and_late_A = packed_A >> 2 * _FIELD_BITS
+        is_late_A = (row_and_late_A & 1).astype(np.bool_)
+        return cls(row_and_late_A >> 1, first_A, count_A, is_late_A, np.cumsum([0, *counts]))
+
+    def only(self, chosen_A: Flags) -> "Asked":
+        """Some of them."""
+        row_A, first_A, count_A = (column[chosen_A] for column in (self.row_A, self.first_A, self.count_A))
+        border_R = np.append(0, np.cumsum(chosen_A))[self.border_R]
+        return Asked(row_A, first_A, count_A, self.is_late_A[chosen_A], border_R)
+
+    def early_and_late(self) -> tuple["Asked", "Asked"]:
+        return self.only(~self.is_late_A), self.only(self.is_late_A)
 
     def layer_borders(self) -> Integers:
         """How many layers come before each rank's, and last their number."""
@@ -60,8 +77,6 @@ class Asked:
 class RunPlan:
     """One rank's part of a run."""
 
-    number: int
-    """Runs are carried out in the order they were planned."""
     ends: Ends
     nodes: list[Integers]
     """For each batch the distinct nodes whose rows are read before it, sorted."""
@@ -73,6 +88,13 @@ class RunPlan:
     """The same rows as their owners name them."""
     num_needed: int
     """Rows of other ranks that this one works with."""
+    fit: Fit
+    """How these fit into the slots there may be, with those of runs not recorded yet."""
+    is_early: bool
+    """Whether a run before was not recorded yet."""
+    closure: Closure
+
+    num_events: int
 
     @property
     def num_batches(self) -> int:
@@ -83,16 +105,17 @@ def plan_run(
     run: EventRun,
     nodes: list[Integers],
     *,
-    number: int,
     blocks: Blocks,
     rank: int,
     borrowed: BorrowedRows,
     hops: int,
+    open_runs: Sequence[RunPlan] = (),
 ) -> RunPlan:
-    """Also settles which copies have a slot, and what of them will be right afterwards."""
+    """Also settles which copies have a slot, and what of them will be right afterwards. `open_runs`:
+    those before this one that are not recorded yet; rows for this one set out when only the last is left."""
     own = range(*blocks.range_of(rank))
     closure = close(run, nodes, own, hops)
-    slot_U, held_U = borrowed.admit(closure)
+    slot_U, held_U = borrowed.admit(closure, len(open_runs))
     # 1. what is replayed
     place_E = _places(run.node_E, closure.other_E, slot_U, own.start)
     if not len(slot_U):
@@ -120,17 +143,21 @@ def plan_run(
         slot_U[asked_A],
         first_A,
         closure.need_U[asked_A] + 1 - first_A,
+        _are_late(closure.node_U[asked_A], closure.need_U[asked_A], open_runs),
         np.searchsorted(owner_A, np.arange(blocks.num_ranks + 1)),
     )
     owners_first = np.array(blocks.borders[:-1])
     return RunPlan(
-        number=number,
         ends=ends,
         nodes=nodes,
         places=np.split(place_R, np.cumsum([len(each) for each in nodes])[:-1]),
         asked=asked,
         owner_row_A=closure.node_U[asked_A] - owners_first[owner_A],
         num_needed=int((closure.need_U >= 0).sum()),
+        fit=borrowed.fit(),
+        is_early=bool(open_runs),
+        closure=closure,
+        num_events=run.num_events,
     )
 
 
@@ -142,6 +169,13 @@ def distinct_nodes(wanted: Tensor | None, num_nodes: int) -> Integers:
     if len(nodes) and not 0 <= nodes[0] <= nodes[-1] < num_nodes:
         check_nodes(wanted, num_nodes, "needed node {row}: id")
     return nodes
+
+
+def _are_late(nodes_A: Integers, need_A: npt.NDArray[np.int8], open_runs: Sequence[RunPlan]) -> Flags:
+    """Those that the run before changes; layer 0 never changes, and by itself needs no clock."""
+    if not open_runs:
+        return np.zeros(len(nodes_A), np.bool_)
+    return open_runs[-1].closure.changes(nodes_A) & (need_A > 0)
 
 
 def _places(nodes: Integers, others: Integers, slot_U: Integers, first_own: int) -> Integers:

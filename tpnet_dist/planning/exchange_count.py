@@ -14,12 +14,12 @@ import torch
 
 from tpnet_dist.config import Config
 from tpnet_dist.memory.borrowed import BorrowedRows
-from tpnet_dist.memory.events import EventRun, Integers
+from tpnet_dist.memory.events import EventRun
 from tpnet_dist.memory.kernels import Clocks
-from tpnet_dist.memory.lending import ID_BYTES, loan_bytes
+from tpnet_dist.memory.lending import ID_BYTES, NOTICE_BYTES, loan_bytes
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.run_length import MOST_BATCHES, MOST_EVENTS, Fit, RunLength, in_runs
-from tpnet_dist.memory.run_plan import distinct_nodes, plan_run
+from tpnet_dist.memory.run_length import MOST_BATCHES, MOST_EVENTS, RunLength, in_runs
+from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
 from tpnet_dist.planning.log_shape import LogShape
 from tpnet_dist.ranks.blocks import Blocks
@@ -87,33 +87,31 @@ class TrafficCounter:
             )
             for each in requests
         ]
+        open_runs: list[list[RunPlan]] = [[] for _ in requests]
         for of_ranks in zip(*runs, strict=True):
-            counted = [
-                self._count_run(
-                    rank,
+            plans = [
+                plan_run(
                     EventRun.of([request.events for request in run]),
                     [distinct_nodes(request.nodes, self.num_nodes) for request in run],
+                    blocks=self.blocks,
+                    rank=rank,
+                    borrowed=self.borrowed[rank],
+                    hops=self.walk.hops,
+                    open_runs=open_runs[rank],
                 )
                 for rank, run in enumerate(of_ranks)
             ]
-            self.run_length.learn(len(of_ranks[0]), max(fit for _, fit in counted))
-            traffic = [before + now for before, (now, _) in zip(traffic, counted, strict=True)]
+            self.run_length.learn(len(of_ranks[0]), max(plan.fit for plan in plans))
+            counted = [_traffic_of(plan, self._layer_bytes, self._clock_bytes) for plan in plans]
+            open_runs = [[plan] for plan in plans]
+            traffic = [total + now for total, now in zip(traffic, counted, strict=True)]
         return traffic
 
-    def _count_run(self, rank: int, run: EventRun, nodes: list[Integers]) -> tuple[RowTraffic, Fit]:
-        plan = plan_run(
-            run,
-            nodes,
-            number=0,
-            blocks=self.blocks,
-            rank=rank,
-            borrowed=self.borrowed[rank],
-            hops=self.walk.hops,
-        )
-        num_rows = len(plan.asked.row_A)
-        lent = sum(loan_bytes(plan.asked, self._layer_bytes, self._clock_bytes))
-        traffic = RowTraffic(run.num_batches, num_rows, ID_BYTES * num_rows + lent)
-        return traffic, self.borrowed[rank].fit(plan.num_needed)
+
+def _traffic_of(plan: RunPlan, layer_bytes: int, clock_bytes: int) -> RowTraffic:
+    num_rows, num_others = len(plan.asked.row_A), len(plan.asked.border_R) - 2
+    lent = sum(sum(loan_bytes(part, layer_bytes, clock_bytes)) for part in plan.asked.early_and_late())
+    return RowTraffic(plan.num_batches, num_rows, NOTICE_BYTES * num_others + ID_BYTES * num_rows + lent)
 
 
 def expected_traffic(config: Config, log: LogShape, num_ranks: int) -> RowTraffic:
@@ -154,9 +152,8 @@ def _of_random_graph(
         src, dst = draws.integers(0, num_nodes, (2, num_batches * batch_size))
         run = EventRun.from_columns(src, dst, np.zeros(len(src)), border)
         nodes = [np.unique(draws.integers(0, num_nodes, slots)) for _ in range(num_batches)]
-        plan = plan_run(run, nodes, number=0, blocks=blocks, rank=0, borrowed=borrowed, hops=hops)
-    num_rows, lent = len(plan.asked.row_A), sum(loan_bytes(plan.asked, layer_bytes, clock_bytes))
-    return RowTraffic(num_batches, num_rows, ID_BYTES * num_rows + lent)
+        plan = plan_run(run, nodes, blocks=blocks, rank=0, borrowed=borrowed, hops=hops)
+    return _traffic_of(plan, layer_bytes, clock_bytes)
 
 
 def mean_traffic(of_ranks: Sequence[RowTraffic]) -> RowTraffic:

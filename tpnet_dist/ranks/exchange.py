@@ -2,10 +2,10 @@
 
 A route says how many rows go where; it is made once and serves every trip.
 
-    1. route    each rank says how many rows it has for each owner; `meet`: and something to all
+    1. route    each rank says how many rows it has for each owner
     2. forward  rows travel from the askers to the owners (ids asked for)
     3. back     rows travel from the owners to the askers (what was asked for)
-    4. trade    bytes travel, so many to each rank; both sides know how many
+    4. trade    bytes travel, so many to each rank; both sides know how many; `send`: and nobody waits yet
 
 Two ranks, rank 0 owning rows 0–3 and rank 1 rows 4–7; rank 0 asks for 1 4 6, rank 1 for 0 1:
 
@@ -44,10 +44,25 @@ class Exchange(Protocol):
     account: ExchangeAccount
 
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
-    def meet(self, send_counts: list[int], notice: int) -> tuple[ExchangeRoute, list[int]]: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
     def trade(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Tensor: ...
+    def send(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> "Arriving": ...
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """Bytes that are on their way."""
+
+    arrived: Tensor
+    message: Tensor
+    """Kept until it has gone."""
+    work: dist.Work | None
+
+    def wait(self) -> Tensor:
+        if self.work is not None:
+            self.work.wait()
+        return self.arrived
 
 
 class LocalExchange:
@@ -59,9 +74,6 @@ class LocalExchange:
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         return ExchangeRoute(send_counts, send_counts)
 
-    def meet(self, send_counts: list[int], notice: int) -> tuple[ExchangeRoute, list[int]]:
-        return self.route(send_counts), [notice]
-
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return list(columns)
 
@@ -70,6 +82,9 @@ class LocalExchange:
 
     def trade(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Tensor:
         return message
+
+    def send(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Arriving:
+        return Arriving(message, message, None)
 
 
 class RankExchange:
@@ -81,16 +96,11 @@ class RankExchange:
         self._group, self._device = group, device
 
     def route(self, send_counts: list[int]) -> ExchangeRoute:
-        return self.meet(send_counts, 0)[0]
-
-    def meet(self, send_counts: list[int], notice: int) -> tuple[ExchangeRoute, list[int]]:
-        """The route, and what every rank has to tell all."""
-        mine_R2 = torch.tensor([[count, notice] for count in send_counts], device=self._device)
-        theirs_R2 = torch.empty_like(mine_R2)
-        dist.all_to_all_single(theirs_R2, mine_R2, group=self._group)
+        mine_R = torch.tensor(send_counts, device=self._device)
+        theirs_R = torch.empty_like(mine_R)
+        dist.all_to_all_single(theirs_R, mine_R, group=self._group)
         self.account.collectives += 1
-        recv_counts, notices = theirs_R2.T.tolist()
-        return ExchangeRoute(send_counts, recv_counts), notices
+        return ExchangeRoute(send_counts, theirs_R.tolist())
 
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
         return self._trip(columns, route.send_counts, route.recv_counts)
@@ -99,13 +109,16 @@ class RankExchange:
         return self._trip(columns, route.recv_counts, route.send_counts)
 
     def trade(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Tensor:
+        return self.send(message, bytes_out, bytes_in).wait()
+
+    def send(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Arriving:
         arrived = message.new_empty(sum(bytes_in))
-        dist.all_to_all_single(arrived, message, bytes_in, bytes_out, group=self._group)
+        work = dist.all_to_all_single(arrived, message, bytes_in, bytes_out, group=self._group, async_op=True)
         account = self.account
         account.collectives += 1
         account.bytes_sent += sum(bytes_out) - bytes_out[self.rank]
         account.bytes_received += sum(bytes_in) - bytes_in[self.rank]
-        return arrived
+        return Arriving(arrived, message, work)
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:
         """All columns of a row travel side by side as bytes: one collective, whatever their types."""

@@ -32,8 +32,8 @@ from benchmarks.study import StudyRun, train_all
 from benchmarks.study_logs import StudyLog, builtin, find_logs
 from benchmarks.variants import MAY_OVERFLOW, PAPER_VARIANTS, VARIANTS, WHOLE, WIDTHS, width_variant
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.training.display import display_for
-from tpnet_dist.whole_file import whole_file
+from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.progress import display_for
 
 PROGRAM = "python -m benchmarks.accuracy"
 BUILTIN_EPOCHS = 5

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.finished_runs import SeedResult
 from benchmarks.paper_ablations import paper_ablation
 from benchmarks.variants import is_ablation, width_of
-from tpnet_dist.paper_values import PaperValue, paper_value
+from tpnet_dist.config.paper_values import PaperValue, paper_value
 
 SETTINGS = ("transductive", "inductive")
 NEGATIVES = ("random", "historical", "inductive")

@@ -9,7 +9,7 @@ from benchmarks.accuracy_rows import METRICS, NEGATIVES, SETTINGS, Accuracy, onl
 from benchmarks.finished_runs import SeedResult
 from benchmarks.study_logs import title_of
 from benchmarks.variants import WHOLE, is_ablation, width_of
-from tpnet_dist.paper_values import PaperValue
+from tpnet_dist.config.paper_values import PaperValue
 
 
 @dataclass(frozen=True)

@@ -17,29 +17,30 @@ import torch
 from torch import Tensor
 
 from benchmarks.measuring import StopWatch
-from tests.reference.literal_training import (
+from reference.literal_training import (
     LiteralEvents,
     LiteralNeighbors,
     LiteralTraining,
 )
-from tpnet_dist.config import Config
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.link_batches import rows_ahead
+from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.batches.negatives import Universe
+from tpnet_dist.batches.planner import LinkPlanner
+from tpnet_dist.batches.run_data import RunData, plan_of, split_of
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.world import World
+from tpnet_dist.evaluation.scoring import logits_by_portion
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
-from tpnet_dist.model.published_names import PublishedSizes
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.link_planner import LinkPlanner
-from tpnet_dist.training.link_queries import rows_ahead
-from tpnet_dist.training.links import PlannedLinks
-from tpnet_dist.training.memory_sizes import memory_width
-from tpnet_dist.training.negative_sources import Universe
-from tpnet_dist.training.run_data import RunData, plan_of, split_of
+from tpnet_dist.models.tpnet.config import TPNetConfig
+from tpnet_dist.models.tpnet.published_names import PublishedSizes
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
+from tpnet_dist.sizing.memory_sizes import memory_width
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.scoring import logits_by_portion
 
 KEY = SampleKey(0, 0)
 
@@ -184,6 +185,7 @@ class Published(Contestant):
         """`projection_ND`: a row for each node and for the padding node; random if None."""
         self.log = log = EventLog(config.data.folder)
         split, model = split_of(log, config.data), config.model
+        assert isinstance(model, TPNetConfig)
         self.batch_size = config.training.batch_size
         self.train, self.val = _events_of(log, split.train), _events_of(log, split.val)
         self.train_neighbors = LiteralNeighbors(log.num_nodes, self.train)

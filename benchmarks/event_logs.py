@@ -18,7 +18,7 @@ from rich.table import Table
 from benchmarks.measured_process import Measured, run_python
 from benchmarks.measuring import GIB
 from benchmarks.results_line import print_results_line
-from tpnet_dist.flags import Count
+from tpnet_dist.config.whole_numbers import Count
 
 _READ_ALL = (
     "from tpnet_dist.events import EventLog; print(sum(len(e) for e in EventLog({folder!r}).stream()))"

@@ -31,19 +31,19 @@ from rich.table import Table
 from torch import Tensor
 
 from benchmarks.exchange_logs import Log, random_log, real_log
+from benchmarks.rank_pool import RankPool
 from benchmarks.results_line import print_results_line
-from tests.rank_pool import RankPool
-from tpnet_dist.flags import Count
+from tpnet_dist.config.whole_numbers import Count
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.world import World
 from tpnet_dist.memory.closure import close
-from tpnet_dist.memory.events import BatchEvents, EventRun
+from tpnet_dist.memory.event_run import BatchEvents, EventRun
 from tpnet_dist.memory.memory import Memory
-from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
 from tpnet_dist.memory.run_plan import RunPlan
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
 from tpnet_dist.memory.walks import Walk
-from tpnet_dist.ranks.account import ExchangeAccount
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.world import World
+from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
 
 HOPS, NEIGHBORS, KB = 3, 20, 1000
 Mode = Literal["record", "ends", "neighbors"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from data_prep.synth_random import random_events
-from tpnet_dist.config import default_width
+from tpnet_dist.config.schema import default_width
 from tpnet_dist.events import EventColumns, EventLog
 
 AVERAGE_DEGREE = 100

@@ -8,11 +8,11 @@ from typing import Any
 
 from benchmarks.study_logs import dataset_of, dataset_order, differences, width_there
 from benchmarks.variants import VARIANTS, variant_of, width_of
-from tpnet_dist.config import Config
-from tpnet_dist.config_file import CONFIG_NAME, preset_names, read_config, read_preset
-from tpnet_dist.config_keys import config_from
+from tpnet_dist.config.keys import config_from
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import CONFIG_NAME, preset_names, read_config, read_preset
 from tpnet_dist.errors import InputError
-from tpnet_dist.run_log import RESULTS_NAME
+from tpnet_dist.training.run_log import RESULTS_NAME
 
 TestFigures = dict[str, dict[str, dict[str, float]]]
 """Setting → negatives → metric."""

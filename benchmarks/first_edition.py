@@ -54,7 +54,7 @@ def record_for(memory: Foreign, batches: Iterator[Foreign], seconds: float) -> d
 
 def main() -> None:
     nodes, width, batch_size = map(int, sys.argv[1:])
-    import_module("tpnet_dist.ranks.host_memory").keep_large_buffers()
+    import_module("tpnet_dist.distributed.host_memory").keep_large_buffers()
     torch.set_num_threads(1)
     walk = import_module("tpnet_dist.memory.walks").Walk("decay", HOPS, DECAY)
     memory = import_module("tpnet_dist.memory.memory").Memory(nodes, walk, width)

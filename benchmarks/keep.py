@@ -18,7 +18,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.whole_file import whole_file
+from tpnet_dist.files.atomic_write import whole_file
 
 PROGRAM = "python -m benchmarks.keep"
 KEYS = ("benchmark", "results", "date", "commit", "versions", "machine")

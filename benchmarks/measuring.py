@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tpnet_dist.peak_memory import peak_bytes as peak_bytes
+from tpnet_dist.distributed.peak_memory import peak_bytes as peak_bytes
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

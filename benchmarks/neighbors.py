@@ -22,10 +22,10 @@ from rich.table import Table
 
 from benchmarks.measuring import Quantiles, repeated_seconds, seconds_of
 from benchmarks.results_line import print_results_line
-from tpnet_dist.flags import Count
-from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
-from tpnet_dist.memory.neighbors import NeighborIndex
+from tpnet_dist.config.whole_numbers import Count
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
+from tpnet_dist.neighbors.index import NeighborIndex
 
 TEN_YEARS = 10 * 365 * 86_400
 CHUNK_EVENTS = 100_000

@@ -11,7 +11,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from tpnet_dist.peak_memory import peak_bytes
+from tpnet_dist.distributed.peak_memory import peak_bytes
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The paper's ablation study: transductive test AP with random negatives."""
 
 from benchmarks.variants import PAPER_VARIANTS
-from tpnet_dist.paper_values import PaperValue
+from tpnet_dist.config.paper_values import PaperValue
 
 # without node representations, without time, without scaling; None: numerical overflow
 _PERCENT: dict[str, tuple[tuple[float, float] | None, ...]] = {

@@ -24,17 +24,17 @@ from tyro.conf import FlagCreatePairsOff
 
 from benchmarks.results_line import print_results_line
 from benchmarks.scalability_rank import WARM_UP_STEPS
-from tpnet_dist.config import Config
+from tpnet_dist.config.log_shape import LogShape
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.blocks import Blocks, even_borders
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.planning.data_traffic import DataTraffic
-from tpnet_dist.planning.devices import Device, device_named
-from tpnet_dist.planning.exchange_count import RowTraffic, TrafficCounter, mean_traffic
-from tpnet_dist.planning.log_shape import LogShape
-from tpnet_dist.planning.rank_bytes import borrowed_rows_of, rank_bytes
-from tpnet_dist.planning.step_time import scoring_step_time, training_step_time
-from tpnet_dist.ranks.blocks import Blocks, even_borders
-from tpnet_dist.training.memory_sizes import memory_nodes, memory_width, row_bytes_of
+from tpnet_dist.sizing.data_traffic import DataTraffic
+from tpnet_dist.sizing.devices import Device, device_named
+from tpnet_dist.sizing.exchange_count import RowTraffic, TrafficCounter, mean_traffic
+from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, row_bytes_of
+from tpnet_dist.sizing.rank_bytes import borrowed_rows_of, rank_bytes
+from tpnet_dist.sizing.step_time import scoring_step_time, training_step_time
 
 PROGRAM = "python -m benchmarks.planner"
 PHASES = ("propagation", "training", "scoring")

@@ -24,12 +24,12 @@ from benchmarks.measured_process import run_python
 from benchmarks.measuring import StopWatch, seconds_of
 from benchmarks.results_line import print_results_line
 from data_prep.synth import make_log
-from tpnet_dist.config import Config, DataConfig, MemoryConfig
-from tpnet_dist.config_keys import values_of
+from tpnet_dist.config.keys import values_of
+from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig
+from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.flags import Count
+from tpnet_dist.models.registry import spec_of
 from tpnet_dist.prediction.predictor import Predictor
-from tpnet_dist.training.run_model import build_model
 from tpnet_dist.training.step_folder import FORMAT
 
 UCI_EVENTS, UCI_DEGREE, UCI_DECAY = 59_835, 63, 1e-7
@@ -83,7 +83,9 @@ def untrained_checkpoint(data: Path, path: Path) -> Path:
     config = Config(data=DataConfig(folder=str(data)), memory=MemoryConfig(decay=UCI_DECAY))
     log = EventLog(data)
     facts = {"epoch": 0, "seed": 0, "log_id": log.manifest.log_id, "config": dict(values_of(config))}
-    torch.save({"format": FORMAT, "model": build_model(config, log).state_dict(), **facts}, path)
+    torch.save(
+        {"format": FORMAT, "model": spec_of(config).make(config, log.shape).state_dict(), **facts}, path
+    )
     return path
 
 

@@ -40,10 +40,10 @@ from benchmarks.propagation_against import (
 from benchmarks.propagation_ranks import Layout, measure_ranks, print_rank_comparisons
 from benchmarks.recorder import DECAY, HOPS, RUN_BATCHES, WARM_UP_RUNS, new_memory, random_runs
 from benchmarks.results_line import print_results_line
-from tests.reference.literal import LiteralMemory
+from reference.literal import LiteralMemory
+from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.flags import Count
-from tpnet_dist.memory.events import EventRun
+from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.memory import Memory
 
 PROGRAM = "python -m benchmarks.propagation"

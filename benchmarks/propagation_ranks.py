@@ -20,14 +20,14 @@ from rich.table import Table
 
 from benchmarks.measuring import GIB, StopWatch, seconds_of, take_turns
 from benchmarks.propagation_against import Size
+from benchmarks.rank_pool import RankPool
 from benchmarks.recorder import DECAY, HOPS, RUN_BATCHES, random_runs
-from tests.rank_pool import RankPool
-from tpnet_dist.memory.events import EventRun
+from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.host_memory import keep_large_buffers
+from tpnet_dist.distributed.world import World
+from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
-from tpnet_dist.ranks.account import ExchangeAccount
-from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.ranks.world import World
 
 Layout = Literal["columns", "nodes"]
 SECONDS_PER_TASK = 3600.0

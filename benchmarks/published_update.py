@@ -9,7 +9,7 @@ import math
 
 from torch import Tensor
 
-from tests.reference.literal import LiteralMemory
+from reference.literal import LiteralMemory
 
 
 class PublishedUpdate(LiteralMemory):

@@ -22,20 +22,20 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import MIB, forget_peak, peak_bytes, resident_bytes
+from benchmarks.rank_pool import RankPool
 from benchmarks.results_line import print_results_line
 from data_prep.synth import make_log
-from tests.rank_pool import RankPool
-from tpnet_dist.config import Config, DataConfig, MemoryConfig
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.run_data import chunks_of, plan_of
+from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig
+from tpnet_dist.config.whole_numbers import Count
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.world import World
+from tpnet_dist.evaluation.model_parts import build_memory
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.flags import Count
 from tpnet_dist.memory.memory import CatchUp
-from tpnet_dist.memory.neighbor_build import build_neighbor_index
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.run_data import chunks_of, plan_of
-from tpnet_dist.training.run_model import build_memory
+from tpnet_dist.neighbors.build import build_neighbor_index
 
 SMALL_EVENTS = 100_000
 SECONDS_PER_TASK = 3600.0

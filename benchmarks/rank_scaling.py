@@ -17,10 +17,10 @@ from rich.table import Table
 
 from benchmarks.contestants import StepTimes, Trainer
 from benchmarks.measuring import Quantiles, take_turns
-from tests.rank_pool import RankPool
-from tpnet_dist.config import Config
-from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.ranks.world import World
+from benchmarks.rank_pool import RankPool
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.host_memory import keep_large_buffers
+from tpnet_dist.distributed.world import World
 
 SECONDS_PER_TASK = 3600.0
 

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from tpnet_dist.memory.events import EventRun
+from tpnet_dist.distributed.host_memory import keep_large_buffers
+from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
-from tpnet_dist.ranks.host_memory import keep_large_buffers
 
 HOPS = 3
 DECAY = 1e-6

@@ -37,10 +37,10 @@ from benchmarks.scalability_summary import summarise
 from benchmarks.scalability_table import DENSE, print_table, times_faster, write_markdown
 from benchmarks.study_time import our_seconds, rival_seconds
 from data_prep.synth import make_log
+from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.flags import Count
-from tpnet_dist.whole_file import whole_file
+from tpnet_dist.files.atomic_write import whole_file
 
 PROGRAM = "python -m benchmarks.scalability"
 Line = dict[str, Any]
@@ -52,7 +52,7 @@ _SHARED = (
     "benchmarks/measuring.py",
 )
 _RIVALS = (*_SHARED, "benchmarks/scalability_rivals.py")
-_DENSE = (*_RIVALS, "benchmarks/published_update.py", "tests/reference/literal.py")
+_DENSE = (*_RIVALS, "benchmarks/published_update.py", "reference/literal.py")
 CODE = {
     "ours": (*_SHARED, "benchmarks/scalability_rank.py", "benchmarks/scalability_summary.py"),
     "dense": _DENSE,

@@ -26,25 +26,26 @@ import tyro
 from tyro.conf import Positional
 
 from benchmarks.measuring import StopWatch, give_back_free_memory, peak_bytes, resident_bytes
-from tpnet_dist.config import Config, DataConfig
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.link_batches import rows_ahead
+from tpnet_dist.batches.negatives import Universe
+from tpnet_dist.batches.planner import LinkPlanner
+from tpnet_dist.batches.run_data import chunks_of, plan_of, planner_of
+from tpnet_dist.config.schema import Config, DataConfig
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.host_memory import keep_large_buffers
+from tpnet_dist.distributed.world import World, join_world
+from tpnet_dist.evaluation.scoring import logits_by_portion
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.memory.neighbor_build import build_neighbor_index
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
-from tpnet_dist.ranks.account import ExchangeAccount
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.ranks.world import World, join_world
-from tpnet_dist.training.display import Display, display_for
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.link_planner import LinkPlanner
-from tpnet_dist.training.link_queries import rows_ahead
-from tpnet_dist.training.negative_sources import Universe
-from tpnet_dist.training.run_data import chunks_of, plan_of, planner_of
-from tpnet_dist.training.run_model import RunModel, build_engine, build_model
-from tpnet_dist.training.scoring import logits_by_portion
-from tpnet_dist.whole_file import whole_file
+from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.progress import Display, display_for
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.models.registry import spec_of
+from tpnet_dist.neighbors.build import build_neighbor_index
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
+from tpnet_dist.training.run_model import RunModel, build_engine
 
 KEY = SampleKey(0, 0)
 WARM_UP_STEPS = 2
@@ -141,7 +142,11 @@ class Case:
 
     def _load_libraries(self) -> None:
         """Which an engine brings along, tens of MB: so that what rows take is not counted with them."""
-        build_engine(self.config, build_model(self.config, self.log).to(self.world.device), self.world)
+        build_engine(
+            self.config,
+            spec_of(self.config).make(self.config, self.log.shape).to(self.world.device),
+            self.world,
+        )
 
     @contextmanager
     def _phase(self, name: str, account: ExchangeAccount | None) -> Iterator[None]:

@@ -23,14 +23,14 @@ from tyro.conf import Positional
 from benchmarks.measuring import peak_bytes
 from benchmarks.published_update import PublishedUpdate
 from benchmarks.stored_walks import StoredWalks
-from tpnet_dist.config import Config
+from tpnet_dist.batches.event_batches import batches_to_record
+from tpnet_dist.batches.run_data import plan_of
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.host_memory import keep_large_buffers
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.memory.events import BatchEvents
-from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.training.event_batches import batches_to_record
-from tpnet_dist.training.memory_sizes import memory_width
-from tpnet_dist.training.run_data import plan_of
+from tpnet_dist.memory.event_run import BatchEvents
+from tpnet_dist.sizing.memory_sizes import memory_width
 
 Rival = Literal["dense", "dense-kept", "stored"]
 Outcome = Literal["finished", "out of time", "out of memory"]

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import Quantiles
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.training.memory_sizes import FLOAT_BYTES, memory_width
+from tpnet_dist.sizing.memory_sizes import FLOAT_BYTES, memory_width
 
 PHASES = ("neighbours", "rows", "propagation", "training", "scoring")
 Line = dict[str, Any]

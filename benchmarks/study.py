@@ -11,12 +11,12 @@ from pathlib import Path
 from benchmarks.finished_runs import SeedResult, results_of
 from benchmarks.study_logs import StudyLog
 from benchmarks.variants import flags_of
-from tpnet_dist.config import Config
-from tpnet_dist.config_file import CONFIG_NAME
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import CONFIG_NAME
+from tpnet_dist.config.train_args import parse_train
 from tpnet_dist.errors import InputError
-from tpnet_dist.run_log import METRICS_NAME, RESULTS_NAME
-from tpnet_dist.settings import parse_train
-from tpnet_dist.training.display import Display
+from tpnet_dist.files.progress import Display
+from tpnet_dist.training.run_log import METRICS_NAME, RESULTS_NAME
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _LAST_BYTES = 1 << 16

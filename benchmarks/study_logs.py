@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpnet_dist.config import default_width
-from tpnet_dist.config_file import preset_names
+from tpnet_dist.config.paper_values import paper_dataset, paper_datasets
+from tpnet_dist.config.schema import default_width
+from tpnet_dist.config.toml_files import preset_names
+from tpnet_dist.config.train_args import BUILTIN_PRESET
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import MANIFEST_NAME, Manifest, read_manifest
-from tpnet_dist.paper_values import paper_dataset, paper_datasets
-from tpnet_dist.settings import BUILTIN_PRESET
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def dataset_order(dataset: str) -> tuple[int, str]:
 
 
 def builtin() -> StudyLog:
-    from tpnet_dist.builtin_log import builtin_log
+    from tpnet_dist.train import builtin_log
 
     return StudyLog(BUILTIN_PRESET, builtin_log())
 

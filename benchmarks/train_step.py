@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import MIB, Quantiles, take_turns
+from benchmarks.rank_pool import RankPool
 from benchmarks.rank_scaling import as_results, measure_ranks, print_ranks
 from benchmarks.results_line import print_results_line
 from benchmarks.train_step_ranks import (
@@ -39,11 +40,11 @@ from benchmarks.train_step_ranks import (
     score_on_rank,
 )
 from data_prep.synth import make_log
-from tests.rank_pool import RankPool
-from tpnet_dist.config import Config, DataConfig, MemoryConfig, ModelConfig
+from tpnet_dist.batches.run_data import split_of
+from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.training.run_data import split_of
+from tpnet_dist.models.tpnet.config import TPNetConfig
 
 UCI_EVENTS, UCI_NODES, UCI_DECAY = 59_835, 1_899, 1e-7
 SECONDS_PER_TASK = 3600.0
@@ -178,7 +179,7 @@ def _config(settings: Settings, stack: ExitStack) -> Config:
     config = Config(
         data=DataConfig(folder=str(folder)),
         memory=MemoryConfig(decay=UCI_DECAY),
-        model=ModelConfig(profile=settings.profile),
+        model=TPNetConfig(profile=settings.profile),
     )
     _check(settings, config)
     return config

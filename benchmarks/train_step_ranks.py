@@ -8,14 +8,14 @@ import torch
 
 from benchmarks.contestants import Contestant, Published, Trainer
 from benchmarks.measuring import peak_bytes, resident_bytes
-from tpnet_dist.config import Config
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.negatives import Universe
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.host_memory import keep_large_buffers
+from tpnet_dist.distributed.world import World
+from tpnet_dist.evaluation.scoring import EVALUATION_KEY, Scorer
 from tpnet_dist.events.batch_plan import plan_by_events
 from tpnet_dist.events.view import EventView
-from tpnet_dist.ranks.host_memory import keep_large_buffers
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.negative_sources import Universe
-from tpnet_dist.training.scoring import EVALUATION_KEY, Scorer
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from tyro.conf import FlagCreatePairsOff
 from data_prep.convert_command import Convert
 from data_prep.describe_command import Describe
 from data_prep.synth_command import Synth
-from tpnet_dist.command_words import CommandWords
-from tpnet_dist.config_keys import did_you_mean, keys_of
+from tpnet_dist.config.args import CommandWords
+from tpnet_dist.config.keys import did_you_mean, keys_of
 from tpnet_dist.errors import InputError, errors_for_people
 
 PROGRAM = "python -m data_prep"

@@ -14,9 +14,9 @@ from data_prep.layout import Layout
 from data_prep.presets import PRESETS, FormatName, find_companions
 from data_prep.progress import progress_display
 from data_prep.values import TimeUnit
+from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
-from tpnet_dist.flags import Count
 
 
 @dataclass(kw_only=True)

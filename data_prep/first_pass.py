@@ -18,7 +18,7 @@ from data_prep.spill import CodedEvents, Spill
 from data_prep.times import TimeForm
 from data_prep.values import Rejected
 from tpnet_dist.errors import InputError
-from tpnet_dist.read_ahead import read_ahead
+from tpnet_dist.files.read_ahead import read_ahead
 
 
 class FirstPass:

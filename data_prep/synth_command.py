@@ -10,8 +10,8 @@ from tyro.conf import Positional
 from data_prep.closing_line import say_done
 from data_prep.progress import progress_display
 from data_prep.synth import make_log, write_csv
+from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
-from tpnet_dist.flags import Count
 
 
 @dataclass(kw_only=True)

@@ -2,18 +2,20 @@
 
 import dataclasses
 from pathlib import Path
+from typing import get_type_hints
 
 from docstring_parser import parse_from_object
 
-from tpnet_dist.config import Config
-from tpnet_dist.config_keys import CONFIG_KEYS, Key, changes_no_result, values_of
+from tpnet_dist.config.keys import Key, changes_no_result, keys_of
+from tpnet_dist.config.model_configs import model_config_type, model_names
+from tpnet_dist.config.schema import Config, ModelConfig
 
 PAGE = Path(__file__).with_name("configuration.md")
 _KINDS = {bool: "`True`, `False`", int: "whole number", float: "number", str: "text"}
 _HEAD = """\
 # All settings
 
-Written by `python docs/write_configuration.py` from `tpnet_dist/config.py`; a test holds that it is current.
+Written by `python docs/write_configuration.py` from the dataclasses of settings; a test holds it current.
 
 A setting is a key of a TOML file (`--config run.toml`, `[memory]` then `hops = 2`) and a flag
 (`--memory.hops 2`; dashes and underscores are alike). TOML writes `true`, `false` and lists as `[0, 1, 2]`.
@@ -26,25 +28,32 @@ change too, as long as the run is not finished. Not settings but words of `train
 
 
 def page() -> str:
-    """The whole page: a table for each section."""
-    return "\n".join([_HEAD, *(_section(section) for section in dataclasses.fields(Config))])
+    """The whole page: a table for each section, of models one for each."""
+    groups = {name: hint for name, hint in get_type_hints(Config).items() if hint is not ModelConfig}
+    sections = [_section(name, group, name) for name, group in groups.items()]
+    models = [_section("model", model_config_type(name), f"model: {name}") for name in model_names()]
+    return "\n".join([_HEAD, *sections, *models])
 
 
-def _section(section: "dataclasses.Field[object]") -> str:
-    group = section.default_factory
-    assert isinstance(group, type)
+def _section(section: str, group: type, title: str) -> str:
     described = parse_from_object(group)
     texts = {param.arg_name: param.description or "" for param in described.params}
-    rows = [_row(f"{section.name}.{name}", text) for name, text in texts.items()]
-    assert len(rows) == len(dataclasses.fields(group)), f"{group.__name__}: a setting is not described"
-    title = f"## {section.name}\n\n{described.short_description}\n"
-    return "\n".join([title, "| key | values | default | |", "|---|---|---|---|", *rows, ""])
+    for base in group.__mro__[1:-1]:
+        texts |= {
+            param.arg_name: param.description or ""
+            for param in parse_from_object(base).params
+            if param.arg_name not in texts
+        }
+    defaults = {field.name: getattr(group(), field.name) for field in dataclasses.fields(group)}
+    keys = keys_of(group)
+    rows = [_row(f"{section}.{name}", keys[name], defaults[name], texts[name]) for name in defaults]
+    head = f"## {title}\n\n{described.short_description}\n"
+    return "\n".join([head, "| key | values | default | |", "|---|---|---|---|", *rows, ""])
 
 
-def _row(name: str, text: str) -> str:
+def _row(name: str, key: Key, default: object, text: str) -> str:
     mark = " ○" if changes_no_result(name) else ""
-    default = values_of(Config())[name]
-    return f"| `{name}`{mark} | {_values(CONFIG_KEYS[name])} | {_shown(default)} | {' '.join(text.split())} |"
+    return f"| `{name}`{mark} | {_values(key)} | {_shown(default)} | {' '.join(text.split())} |"
 
 
 def _values(key: Key) -> str:

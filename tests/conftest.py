@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.rank_pool import RankPools
+from benchmarks.rank_pool import RankPools
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""Imports go one way (docs/architecture.md): a lower part never knows a higher one."""
+"""Imports go one way (docs/architecture.md): a folder imports only folders before it."""
 
 import ast
 from pathlib import Path
@@ -7,119 +7,54 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# part → parts of ours it may import, besides itself
-ALLOWED = {
-    "tpnet_dist": {"tpnet_dist.prediction"},
-    "tpnet_dist.errors": set(),
-    "tpnet_dist.flags": set(),
-    "tpnet_dist.whole_file": set(),
-    "tpnet_dist.only_writer": {"tpnet_dist.errors"},
-    "tpnet_dist.read_ahead": set(),
-    "tpnet_dist.keyed_draws": set(),
-    "tpnet_dist.growing_array": set(),
-    "tpnet_dist.peak_memory": set(),
-    "tpnet_dist.config": {"tpnet_dist.errors"},
-    "tpnet_dist.config_keys": {"tpnet_dist.config", "tpnet_dist.errors", "tpnet_dist.flags"},
-    "tpnet_dist.config_file": {
-        "tpnet_dist.config",
-        "tpnet_dist.config_keys",
-        "tpnet_dist.errors",
-        "tpnet_dist.whole_file",
-    },
-    "tpnet_dist.command_words": {"tpnet_dist.config", "tpnet_dist.config_keys", "tpnet_dist.errors"},
-    "tpnet_dist.settings": {
-        "tpnet_dist.command_words",
-        "tpnet_dist.config",
-        "tpnet_dist.config_file",
-        "tpnet_dist.config_keys",
-        "tpnet_dist.errors",
-    },
-    "tpnet_dist.run_log": set(),
-    "tpnet_dist.paper_values": set(),
-    "tpnet_dist.report_page": {
-        "tpnet_dist.config",
-        "tpnet_dist.config_file",
-        "tpnet_dist.config_keys",
-        "tpnet_dist.errors",
-        "tpnet_dist.events",
-        "tpnet_dist.paper_values",
-        "tpnet_dist.run_log",
-    },
-    "tpnet_dist.events": {
-        "tpnet_dist.errors",
-        "tpnet_dist.growing_array",
-        "tpnet_dist.read_ahead",
-        "tpnet_dist.keyed_draws",
-        "tpnet_dist.only_writer",
-        "tpnet_dist.whole_file",
-    },
-    "tpnet_dist.ranks": {"tpnet_dist.errors"},
-    "tpnet_dist.memory": {
-        "tpnet_dist.errors",
-        "tpnet_dist.growing_array",
-        "tpnet_dist.read_ahead",
-        "tpnet_dist.keyed_draws",
-        "tpnet_dist.ranks",
-    },
-    "tpnet_dist.model": {"tpnet_dist.keyed_draws"},
-    "tpnet_dist.training": {
-        "tpnet_dist.errors",
-        "tpnet_dist.peak_memory",
-        "tpnet_dist.read_ahead",
-        "tpnet_dist.keyed_draws",
-        "tpnet_dist.config",
-        "tpnet_dist.config_file",
-        "tpnet_dist.config_keys",
-        "tpnet_dist.run_log",
-        "tpnet_dist.only_writer",
-        "tpnet_dist.whole_file",
-        "tpnet_dist.events",
-        "tpnet_dist.ranks",
-        "tpnet_dist.memory",
-        "tpnet_dist.model",
-    },
-    "tpnet_dist.planning": {
-        "tpnet_dist.errors",
-        "tpnet_dist.peak_memory",
-        "tpnet_dist.keyed_draws",
-        "tpnet_dist.config",
-        "tpnet_dist.whole_file",
-        "tpnet_dist.events",
-        "tpnet_dist.ranks",
-        "tpnet_dist.memory",
-        "tpnet_dist.model",
-        "tpnet_dist.training",
-    },
-    "tpnet_dist.prediction": {
-        "tpnet_dist.errors",
-        "tpnet_dist.config",
-        "tpnet_dist.config_file",
-        "tpnet_dist.config_keys",
-        "tpnet_dist.whole_file",
-        "tpnet_dist.events",
-        "tpnet_dist.ranks",
-        "tpnet_dist.memory",
-        "tpnet_dist.model",
-        "tpnet_dist.training",
-    },
-    "launch": set(),
-    "data_prep": {
-        "tpnet_dist.events",
-        "tpnet_dist.errors",
-        "tpnet_dist.flags",
-        "tpnet_dist.read_ahead",
-        "tpnet_dist.config_keys",
-        "tpnet_dist.command_words",
-    },
+ORDER = (
+    "files",
+    "config",
+    "distributed",
+    "events",
+    "neighbors",
+    "memory",
+    "models",
+    "batches",
+    "sizing",
+    "evaluation",
+    "training",
+    "prediction",
+    "report",
+)
+COMMANDS = {"train", "evaluate", "predict", "plan"}
+EVERYWHERE = {"errors", "keyed_random"}
+"""Modules at the package's root that any folder may import; they import nothing of ours."""
+
+STRANGERS = {("neighbors", "events"), ("memory", "events"), ("memory", "neighbors")} | {
+    ("models", part) for part in ("events", "neighbors", "memory", "distributed")
 }
+"""Parts that lie earlier and still must not be known: they meet in `batches`."""
+OTHERS = {
+    "launch": set[str](),
+    "reference": {"tpnet_dist.errors"},
+    "data_prep": {f"tpnet_dist.{part}" for part in ("errors", "files", "config", "events")},
+}
+
+
+def allowed(part: str) -> set[str] | None:
+    """Parts that this one may import besides itself; None: anything."""
+    top, _, name = part.partition(".")
+    if top != "tpnet_dist":
+        return OTHERS.get(top)
+    if name in ORDER:
+        before = {*ORDER[: ORDER.index(name)], *EVERYWHERE} - {b for a, b in STRANGERS if a == name}
+        return {f"tpnet_dist.{each}" for each in before}
+    # the package itself offers its Python API by name
+    return None if name in COMMANDS or not name else set()
 
 
 def part_of(module: str) -> str | None:
     """The part a dotted name belongs to; None if it is not ours."""
-    words = module.split(".")
-    if words[0] == "tpnet_dist":
-        return ".".join(words[:2])
-    return words[0] if words[0] in {"data_prep", "benchmarks", "tests", "launch"} else None
+    names = module.split(".")
+    if names[0] == "tpnet_dist":
+        return ".".join(names[:2])
+    return names[0] if names[0] in {"data_prep", "benchmarks", "tests", "launch", "reference"} else None
 
 
 def imported_modules(path: Path, package: str) -> set[str]:
@@ -136,25 +71,41 @@ def imported_modules(path: Path, package: str) -> set[str]:
 
 
 def offences(path: Path, root: Path = ROOT) -> set[str]:
-    words = path.relative_to(root).with_suffix("").parts
-    module = ".".join(word for word in words if word != "__init__")
-    package = module if path.name == "__init__.py" else ".".join(words[:-1])
+    names = path.relative_to(root).with_suffix("").parts
+    module = ".".join(name for name in names if name != "__init__")
+    package = module if path.name == "__init__.py" else ".".join(names[:-1])
     own = part_of(module)
-    allowed = ALLOWED.get(own)
-    if allowed is None:
+    assert own is not None
+    may = allowed(own)
+    if may is None:
         return set()
     used = {part_of(name) for name in imported_modules(path, package)} - {None, own}
-    return {part for part in used if part not in allowed}
+    return {part for part in used if part not in may}
 
 
 SOURCES = sorted(
-    path for part in ("tpnet_dist", "data_prep", "launch") for path in ROOT.glob(f"{part}/**/*.py")
+    path
+    for part in ("tpnet_dist", "data_prep", "launch", "reference")
+    for path in ROOT.glob(f"{part}/**/*.py")
 )
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_imports_only_what_lies_below_it(path: Path) -> None:
+def test_module_imports_only_what_lies_before_it(path: Path) -> None:
     assert offences(path) == set()
+
+
+def test_every_folder_has_its_place() -> None:
+    folders = {path.parent.name for path in ROOT.glob("tpnet_dist/*/__init__.py")}
+    assert folders == set(ORDER)
+    modules = {path.stem for path in ROOT.glob("tpnet_dist/*.py")}
+    assert modules == COMMANDS | EVERYWHERE | {"__init__"}
+
+
+def test_benchmarks_do_not_import_tests() -> None:
+    for path in ROOT.glob("benchmarks/**/*.py"):
+        parts = {part_of(name) for name in imported_modules(path, "benchmarks")}
+        assert "tests" not in parts, path
 
 
 @pytest.mark.parametrize(
@@ -162,10 +113,10 @@ def test_module_imports_only_what_lies_below_it(path: Path) -> None:
     [
         "import data_prep.convert",
         "from data_prep import convert",
-        "from tpnet_dist.memory import rows",
+        "from tpnet_dist.memory import row_table",
         "from tpnet_dist import memory",
         "from .. import memory",
-        "from ..memory import rows",
+        "from ..memory import row_table",
     ],
 )
 def test_every_spelling_of_a_forbidden_import_is_noticed(tmp_path: Path, line: str) -> None:

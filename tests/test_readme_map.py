@@ -1,30 +1,32 @@
-"""The README's map names every file of the project, and only files that exist."""
+"""The README's map names folders that exist, and every module says in its first line what it is."""
 
+import ast
 import re
-import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MAPPED = ("tpnet_dist", "data_prep", "launch", "benchmarks", "tests", "docs")
-UNMAPPED_NAMES = {"__init__.py", "py.typed"}
+PARTS = ("tpnet_dist", "data_prep", "launch", "benchmarks", "reference", "docs")
 
 
-def files_on_disk() -> set[str]:
-    """Tracked and new files, so that the map is true before a commit too."""
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *MAPPED],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    return {name for name in listing if Path(name).name not in UNMAPPED_NAMES and (ROOT / name).exists()}
+def folders_in_map() -> set[str]:
+    """`tpnet_dist/` and, indented, folders in it."""
+    tree = (ROOT / "README.md").read_text().split("## Map", 1)[1].split("```")[1]
+    top = re.findall(r"^(\w+)/", tree, flags=re.MULTILINE)
+    inner = re.findall(r"^  (\w+)/", tree, flags=re.MULTILINE)
+    return {*top, *(f"tpnet_dist/{name}" for name in inner)}
 
 
-def files_in_map() -> set[str]:
-    section = (ROOT / "README.md").read_text().split("## Map", 1)[1].split("\n## ", 1)[0]
-    return set(re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE))
+def test_the_map_names_the_folders_there_are() -> None:
+    top = {"tpnet_dist", "data_prep", "launch", "benchmarks", "reference", "tests"}
+    inner = {f"tpnet_dist/{path.parent.name}" for path in ROOT.glob("tpnet_dist/*/__init__.py")}
+    assert folders_in_map() == top | inner
 
 
-def test_map_and_disk_agree() -> None:
-    assert files_in_map() == files_on_disk()
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        path.relative_to(ROOT)
+        for part in PARTS
+        for path in ROOT.glob(f"{part}/**/*.py")
+        if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []

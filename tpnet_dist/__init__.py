@@ -1,6 +1,8 @@
-"""Distributed training of TPNet, a temporal link predictor, on sharded event logs."""
+"""Distributed training of temporal link predictors, TPNet first of all, on sharded event logs."""
 
 from typing import TYPE_CHECKING
+
+from tpnet_dist.models import registry as _registry  # noqa: F401 — makes the settings of each model known
 
 if TYPE_CHECKING:
     from tpnet_dist.prediction.predictor import Predictor

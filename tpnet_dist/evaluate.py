@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.command_words import CommandWords
-from tpnet_dist.config import Config, NegativeKind
-from tpnet_dist.config_keys import keys_of, values_of
+from tpnet_dist.config.args import CommandWords
+from tpnet_dist.config.keys import keys_of, values_of
+from tpnet_dist.config.schema import Config, NegativeKind
+from tpnet_dist.distributed.rank_command import run_on_ranks
 from tpnet_dist.errors import InputError
-from tpnet_dist.rank_command import run_on_ranks
 
 PROGRAM = "python -m tpnet_dist.evaluate"
 
@@ -80,11 +80,11 @@ def _run(command: EvaluateCommand) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
-    from tpnet_dist.ranks.failure import ends_together
-    from tpnet_dist.ranks.host_memory import keep_large_buffers
-    from tpnet_dist.ranks.stop_request import StopAsked
-    from tpnet_dist.ranks.world import join_world
-    from tpnet_dist.training.results import print_results
+    from tpnet_dist.distributed.failure import ends_together
+    from tpnet_dist.distributed.host_memory import keep_large_buffers
+    from tpnet_dist.distributed.stop_request import StopAsked
+    from tpnet_dist.distributed.world import join_world
+    from tpnet_dist.evaluation.results import print_results
     from tpnet_dist.training.run import evaluate
     from tpnet_dist.training.run_folder import RunFolder
 

@@ -9,10 +9,11 @@ from typing import Annotated, NoReturn
 import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, arg
 
-from tpnet_dist.command_words import CommandWords
-from tpnet_dist.config import Config
-from tpnet_dist.config_file import read_layers
-from tpnet_dist.config_keys import CONFIG_KEYS, config_from, keys_of, require_no_seed_is_dropped
+from tpnet_dist.config.args import CommandWords
+from tpnet_dist.config.keys import config_from, config_keys, keys_of, require_no_seed_is_dropped
+from tpnet_dist.config.model_configs import model_config_type
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import model_of, read_layers
 from tpnet_dist.errors import InputError, errors_for_people
 
 PROGRAM = "python -m tpnet_dist.plan"
@@ -60,23 +61,27 @@ class PlanCommand(OwnFlags):
 
 
 OWN_KEYS = keys_of(OwnFlags)
-WORDS = CommandWords(
-    keys=OWN_KEYS | CONFIG_KEYS,
-    switches=frozenset({"json", "debug"}),
-    bare_key="data",
-    bare_name="data folder",
-)
+
+
+def _words(model: str) -> CommandWords:
+    return CommandWords(
+        keys={**OWN_KEYS, **config_keys(model)},
+        switches=frozenset({"json", "debug"}),
+        bare_key="data",
+        bare_name="data folder",
+    )
 
 
 def parse_plan(words: list[str]) -> tuple[OwnFlags, Config]:
     """InputError with one sentence where the words cannot be used."""
+    model = model_of(words)
     if "-h" in words or "--help" in words:
-        show_help()
-    said = WORDS.read(words)
+        show_help(model)
+    said = _words(model).read(words)
     require_no_seed_is_dropped(said)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     _check(own)
-    config = config_from([*read_layers(own.preset, own.config), said])
+    config = config_from([*read_layers(own.preset, own.config, model), said])
     if config.training.precision == "float64":
         raise InputError("training.precision is float64, but plans are of float32 or bfloat16; choose one")
     return own, config
@@ -106,8 +111,9 @@ def _require_suffix(flag: str, path: Path, suffixes: tuple[str, ...]) -> None:
         raise InputError(f"{flag} {path}: must end in {' or '.join(suffixes)}; write {file}")
 
 
-def show_help() -> NoReturn:
-    tyro.cli(PlanCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+def show_help(model: str) -> NoReturn:
+    default = PlanCommand(keys=Config(model=model_config_type(model)()))
+    tyro.cli(PlanCommand, prog=PROGRAM, args=["--help"], default=default, config=(FlagCreatePairsOff,))
     raise AssertionError("tyro shows the help and exits")
 
 
@@ -120,12 +126,12 @@ def _run(own: OwnFlags, config: Config) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
-    from tpnet_dist.planning.calibrate import calibrate
-    from tpnet_dist.planning.data_traffic import count_data
-    from tpnet_dist.planning.devices import device_named
-    from tpnet_dist.planning.log_shape import LogShape
-    from tpnet_dist.planning.plan_of import make_plan, with_an_event_each
-    from tpnet_dist.planning.show import draw_curve, show_plan
+    from tpnet_dist.config.log_shape import LogShape
+    from tpnet_dist.sizing.calibrate import calibrate
+    from tpnet_dist.sizing.data_traffic import count_data
+    from tpnet_dist.sizing.devices import device_named
+    from tpnet_dist.sizing.plan_of import make_plan, with_an_event_each
+    from tpnet_dist.sizing.show import draw_curve, show_plan
 
     if own.calibrate is not None:
         device = calibrate(own.calibrate)

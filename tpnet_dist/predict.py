@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.command_words import CommandWords, require_place
-from tpnet_dist.config import Config
-from tpnet_dist.config_file import read_layers
-from tpnet_dist.config_keys import config_from, keys_of
+from tpnet_dist.config.args import CommandWords, require_place
+from tpnet_dist.config.keys import config_from, keys_of
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import read_layers
+from tpnet_dist.distributed.rank_command import run_on_ranks
 from tpnet_dist.errors import InputError
-from tpnet_dist.rank_command import run_on_ranks
 
 if TYPE_CHECKING:
+    from tpnet_dist.distributed.world import World
     from tpnet_dist.prediction.predictor import Predictor
-    from tpnet_dist.ranks.world import World
 
 PROGRAM = "python -m tpnet_dist.predict"
 LONGEST_TIME = 60
@@ -156,10 +156,10 @@ def main() -> None:
 
 def _run(command: PredictCommand) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
+    from tpnet_dist.distributed.failure import ends_together
+    from tpnet_dist.distributed.host_memory import keep_large_buffers
+    from tpnet_dist.distributed.world import join_world
     from tpnet_dist.prediction.link_file import content_key
-    from tpnet_dist.ranks.failure import ends_together
-    from tpnet_dist.ranks.host_memory import keep_large_buffers
-    from tpnet_dist.ranks.world import join_world
 
     config = command.settings()
     keep_large_buffers()
@@ -203,9 +203,9 @@ def _load(command: PredictCommand, config: Config | None, world: "World") -> "Pr
 
 
 def _predict(command: PredictCommand, predictor: "Predictor", world: "World") -> None:
+    from tpnet_dist.files.progress import display_for
     from tpnet_dist.prediction.jobs import Job
     from tpnet_dist.prediction.link_file import LinkFile
-    from tpnet_dist.training.display import display_for
 
     display = display_for(world.rank)
     job = Job(

@@ -1,6 +1,7 @@
 """`torchrun --nproc_per_node=4 -m tpnet_dist.train [DATA_DIR] …`: train TPNet on an event log."""
 
 import logging
+import os
 import sys
 import time
 from dataclasses import replace
@@ -8,13 +9,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpnet_dist.config import Config
-from tpnet_dist.rank_command import run_on_ranks
-from tpnet_dist.ranks.launch_environment import quiet_profiler
-from tpnet_dist.settings import PROGRAM, TrainSettings, parse_train
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.train_args import PROGRAM, TrainSettings, parse_train
+from tpnet_dist.distributed.launch_environment import quiet_profiler
+from tpnet_dist.distributed.rank_command import run_on_ranks
 
 if TYPE_CHECKING:
-    from tpnet_dist.ranks.world import World
+    from tpnet_dist.distributed.world import World
+
+BUILTIN_EVENTS = 10_000
 
 
 def main() -> None:
@@ -26,11 +29,11 @@ def _run(settings: TrainSettings) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
-    from tpnet_dist.config_keys import values_of
-    from tpnet_dist.ranks.failure import ends_together
-    from tpnet_dist.ranks.host_memory import keep_large_buffers
-    from tpnet_dist.ranks.world import join_world
-    from tpnet_dist.training.forecast import Forecast
+    from tpnet_dist.config.keys import values_of
+    from tpnet_dist.distributed.failure import ends_together
+    from tpnet_dist.distributed.host_memory import keep_large_buffers
+    from tpnet_dist.distributed.world import join_world
+    from tpnet_dist.training.preflight import Forecast
 
     if settings.debug:
         logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
@@ -50,7 +53,7 @@ def _run(settings: TrainSettings) -> None:
 
 def _train(settings: TrainSettings, config: Config, world: "World") -> None:
     """Until it is done or a signal asks to stop."""
-    from tpnet_dist.ranks.stop_request import StopAsked
+    from tpnet_dist.distributed.stop_request import StopAsked
     from tpnet_dist.training.run import train
 
     run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config, world))
@@ -69,10 +72,20 @@ def _train(settings: TrainSettings, config: Config, world: "World") -> None:
 def _with_data(config: Config, world: "World") -> Config:
     if config.data.folder:
         return config
-    from tpnet_dist.builtin_log import builtin_log
-
     folder = world.on_first_rank(builtin_log)
     return replace(config, data=replace(config.data, folder=str(folder)))
+
+
+def builtin_log() -> Path:
+    """A small social log for those who give no data, made on first use and kept in the user's cache."""
+    from data_prep.synth import make_log
+    from tpnet_dist.events.manifest import MANIFEST_NAME
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "tpnet_dist" / f"social-{BUILTIN_EVENTS}"
+    if not (folder / MANIFEST_NAME).exists():
+        make_log(folder, kind="social", events=BUILTIN_EVENTS)
+    return folder
 
 
 def _new_run_dir(config: Config, world: "World") -> Path:

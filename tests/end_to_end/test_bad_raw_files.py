@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import refusal
-from tests.raw_files import GOOD, refuse
+from tests.support.command_line import refusal
+from tests.support.raw_files import GOOD, refuse
 
 
 @pytest.mark.parametrize(

@@ -25,18 +25,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.event_logs import write_log
-from tests.given_negatives import GivenNegatives
-from tests.rank_pool import world_of_one
-from tpnet_dist.config import Config, DataConfig, EvaluationConfig, MemoryConfig, ModelConfig
+from benchmarks.rank_pool import world_of_one
+from tests.support.event_logs import write_log
+from tests.support.given_negatives import GivenNegatives
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.run_data import RunData, plan_of
+from tpnet_dist.config.schema import Config, DataConfig, EvaluationConfig, MemoryConfig
+from tpnet_dist.distributed.world import World
+from tpnet_dist.evaluation.protocols import Evaluator, Passes
+from tpnet_dist.evaluation.scoring import Scorer
+from tpnet_dist.evaluation.tables import Scores
 from tpnet_dist.events.view import EventView
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.evaluation import Evaluator, Passes
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.figures import Scores
-from tpnet_dist.training.run_data import RunData, plan_of
+from tpnet_dist.models.tpnet.config import TPNetConfig
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.scoring import Scorer
 
 NUM_EVENTS, NUM_NODES, BATCH_SIZE = 48, 9, 5
 CHANGED = (7, 15, 22, 26, 31)
@@ -149,7 +150,7 @@ def config_for(folder: Path, **model: Any) -> Config:
     return Config(
         data=DataConfig(folder=str(folder), batching=batching, new_node_share=0.0),
         memory=MemoryConfig(decay=0.05, hops=2, width=6),
-        model=ModelConfig(neighbors=4, channels=12, time_width=8, mixer_layers=1, **model),
+        model=TPNetConfig(neighbors=4, channels=12, time_width=8, mixer_layers=1, **model),
         evaluation=EvaluationConfig(batch_size=BATCH_SIZE),
     )
 

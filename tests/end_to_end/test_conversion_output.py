@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import convert, refusal
-from tests.raw_files import GOOD, refuse
+from tests.support.command_line import convert, refusal
+from tests.support.raw_files import GOOD, refuse
 
 
 def test_existing_output_is_kept_unless_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import convert, describe, refusal
+from tests.support.command_line import convert, describe, refusal
 
 
 @pytest.fixture(scope="module")

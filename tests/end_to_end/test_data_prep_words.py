@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from data_prep.__main__ import main
-from tests.command_line import ROOT, convert, refusal, run_data_prep, run_here
-from tests.raw_files import GOOD
+from tests.support.command_line import ROOT, convert, refusal, run_data_prep, run_here
+from tests.support.raw_files import GOOD
 
 
 def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.command_line import ROOT, convert, run_here
-from tests.documented_commands import (
+from tests.support.command_line import ROOT, convert, run_here
+from tests.support.documented_commands import (
     LARGER,
     SMALL_SETTINGS,
     Documented,
@@ -22,11 +22,11 @@ from tests.documented_commands import (
     mentioned_commands,
     pages,
 )
-from tests.training_runs import flags_of, small_config, small_log
+from tests.support.training_runs import flags_of, small_config, small_log
 from tpnet_dist import train as train_command
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.model.published_names import to_published
-from tpnet_dist.training.run_model import build_model
+from tpnet_dist.models.registry import spec_of
+from tpnet_dist.models.tpnet.published_names import to_published
 
 SECONDS = 240
 ALL = [command for page in pages() for command in commands_of(page)]
@@ -102,7 +102,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = [folder / "data" / "uci", "--run-dir", folder / "runs" / name, *flags_of(small)]
         assert run_here(train_command.main, *words, "--training.seed", 1).returncode == 0
     (folder / "RUN").symlink_to("runs/mine")
-    released = to_published(build_model(small, EventLog(small.data.folder)), node_width=16, edge_width=16)
+    released = to_published(
+        spec_of(small).make(small, EventLog(small.data.folder).shape), node_width=16, edge_width=16
+    )
     torch.save(released, folder / "TPNet.pkl")
     return folder
 

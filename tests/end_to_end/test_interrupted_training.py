@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.test_training import lines_of, train
-from tests.training_process import TrainingProcess
-from tests.training_runs import small_log
+from tests.support.training_process import TrainingProcess
+from tests.support.training_runs import small_log
 
 WORDS = ("--training.epochs", 2, "--checkpoint.every-steps", 3)
 SLOW_VALIDATION = (*WORDS, "--evaluation.batch-size", 1)

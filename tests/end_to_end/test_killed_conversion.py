@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import ROOT, convert, describe, refusal, run_data_prep
+from tests.support.command_line import ROOT, convert, describe, refusal, run_data_prep
 
 ROWS = 1_500_000
 

@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.command_line import ROOT
-from tests.deepspeed_here import needs_deepspeed
 from tests.end_to_end.test_training import ONE_THREAD, lines_of, run_module, train
-from tests.training_runs import flags_of, small_config, small_log
+from tests.support.command_line import ROOT
+from tests.support.deepspeed_here import needs_deepspeed
+from tests.support.training_runs import flags_of, small_config, small_log
 
 SECONDS = 600
 LAUNCH = ROOT / "launch"

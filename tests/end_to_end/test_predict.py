@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tests.command_line import ROOT, Done, run_here, sentence_of
-from tests.predictors import FEATURES, ITEMS, shop_log, untrained_run
-from tests.training_runs import small_config
+from tests.support.command_line import ROOT, Done, run_here, sentence_of
+from tests.support.predictors import FEATURES, ITEMS, shop_log, untrained_run
+from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist import predict as predict_command
 

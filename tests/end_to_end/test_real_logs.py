@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import convert, describe, refusal
-from tests.shared_folder import shared_folder
+from tests.support.command_line import convert, describe, refusal
+from tests.support.shared_folder import shared_folder
 from tpnet_dist.events import EventLog
 from tpnet_dist.events.split import split_log
 

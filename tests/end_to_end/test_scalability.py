@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import planner, scalability
-from tests.command_line import run_here, sentence_of
+from tests.support.command_line import run_here, sentence_of
 
 EDGES, STEPS, BATCH = 2400, 1, 200
 

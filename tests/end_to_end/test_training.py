@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.command_line import ROOT, run_here, sentence_of
-from tests.event_logs import write_log
-from tests.training_runs import flags_of, small_config, small_log
+from tests.support.command_line import ROOT, run_here, sentence_of
+from tests.support.event_logs import write_log
+from tests.support.training_runs import flags_of, small_config, small_log
 from tpnet_dist import evaluate as evaluate_command
 from tpnet_dist import train as train_command
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.training.run_model import build_model
+from tpnet_dist.models.registry import spec_of
 
 SECONDS = 240
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -240,7 +240,7 @@ def test_a_loss_that_is_no_number_stops_the_run(folder: Path, tmp_path: Path) ->
 def test_weights_that_are_no_numbers_are_not_kept(folder: Path, tmp_path: Path) -> None:
     """Those of the time encoding can be so large that a step leads beyond float32: cosines are finite."""
     config = small_config(folder)
-    weights = build_model(config, EventLog(folder)).state_dict()
+    weights = spec_of(config).make(config, EventLog(folder).shape).state_dict()
     weights["time_encoding.phase"].fill_(torch.finfo(torch.float32).max)
     torch.save({"model": weights}, tmp_path / "huge.pt")
     words = (*flags_of(config), "--model.weights", tmp_path / "huge.pt")

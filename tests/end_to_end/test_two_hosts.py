@@ -12,11 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.command_line import ROOT
 from tests.end_to_end.test_interrupted_training import steps_of
 from tests.end_to_end.test_training import lines_of, train
-from tests.network_hosts import ADDRESSES, INTERFACE, Hosts, can_make_hosts, two_hosts
-from tests.training_runs import flags_of, small_config, small_log
+from tests.support.command_line import ROOT
+from tests.support.network_hosts import ADDRESSES, INTERFACE, Hosts, can_make_hosts, two_hosts
+from tests.support.training_runs import flags_of, small_config, small_log
 
 pytestmark = [
     pytest.mark.slow,

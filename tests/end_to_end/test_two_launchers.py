@@ -8,8 +8,8 @@ import pytest
 from tests.end_to_end.test_interrupted_training import WORDS, require_same, steps_of
 from tests.end_to_end.test_launch_files import free_port
 from tests.end_to_end.test_training import train
-from tests.training_process import SECONDS, TrainingProcess
-from tests.training_runs import small_log
+from tests.support.training_process import SECONDS, TrainingProcess
+from tests.support.training_runs import small_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.command_line import convert
-from tests.event_logs import write_log
-from tests.rank_pool import world_of_one
+from benchmarks.rank_pool import world_of_one
 from tests.ranks.test_training_parity import train_on
-from tests.shared_folder import shared_folder
-from tests.training_runs import SMALL_MODEL
-from tpnet_dist.config import Config, DataConfig, MemoryConfig, ModelConfig, TrainingConfig
+from tests.support.command_line import convert
+from tests.support.event_logs import write_log
+from tests.support.shared_folder import shared_folder
+from tests.support.training_runs import SMALL_MODEL
+from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig, TrainingConfig
+from tpnet_dist.models.tpnet.config import TPNetConfig
 
 STEPS = 60
 FOLDER = Path(__file__).parent
@@ -33,7 +34,7 @@ class GoldenRun:
 
     make_log: Callable[[Path], None]
     memory: MemoryConfig
-    model: ModelConfig
+    model: TPNetConfig
     training: TrainingConfig
 
     def config(self, folder: Path) -> Config:
@@ -65,7 +66,7 @@ def with_features(folder: Path) -> None:
 
 RUNS = {
     # in float32 rounding grows a ten-thousandfold in sixty steps of it, with threads and CPUs as with ranks
-    "uci": GoldenRun(uci, MemoryConfig(decay=1e-7), ModelConfig(), TrainingConfig(precision="float64")),
+    "uci": GoldenRun(uci, MemoryConfig(decay=1e-7), TPNetConfig(), TrainingConfig(precision="float64")),
     "with-features": GoldenRun(
         with_features, MemoryConfig(width=16, decay=1e-4), SMALL_MODEL, TrainingConfig(batch_size=50)
     ),

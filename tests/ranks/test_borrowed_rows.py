@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.memories import record
-from tests.rank_pool import RankPools
+from benchmarks.rank_pool import RankPools
 from tests.ranks import test_pipeline
 from tests.ranks.test_memory_parity import Scenario, random_batches, random_needs, reads_of
-from tpnet_dist.memory.events import BatchEvents, EventRun
+from tests.support.memories import record
+from tpnet_dist.distributed.exchange import Exchange, LocalExchange
+from tpnet_dist.distributed.world import World
+from tpnet_dist.memory.event_run import BatchEvents, EventRun
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.pipeline import fetch_ahead
 from tpnet_dist.memory.walks import Walk
-from tpnet_dist.ranks.exchange import Exchange, LocalExchange
-from tpnet_dist.ranks.world import World
 
 CAPACITIES = (0, 1, 3, 8, 1000)
 WANTING = Scenario(24, random_batches(24, [6] * 16), needed=random_needs(24, [12] * 16), width=37)

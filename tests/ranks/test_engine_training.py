@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.command_line import convert
-from tests.deepspeed_here import needs_deepspeed
-from tests.event_logs import write_log
-from tests.rank_pool import RankFailure, RankPools
+from benchmarks.rank_pool import RankFailure, RankPools
 from tests.ranks.test_training_parity import train_on
-from tests.shared_folder import shared_folder
-from tests.training_runs import small_config, small_log
+from tests.support.command_line import convert
+from tests.support.deepspeed_here import needs_deepspeed
+from tests.support.event_logs import write_log
+from tests.support.shared_folder import shared_folder
+from tests.support.training_runs import small_config, small_log
 
 ENGINES = ("ddp", "deepspeed")
 TOLERANCE = 1e-5

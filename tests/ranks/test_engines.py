@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from tests.deepspeed_here import needs_deepspeed
-from tests.rank_pool import RankFailure, RankPools
-from tests.unit.model.random_queries import random_model, random_query
-from tpnet_dist.config import Config, TrainingConfig
-from tpnet_dist.ranks.gather import sum_over_ranks
-from tpnet_dist.ranks.world import World
+from benchmarks.rank_pool import RankFailure, RankPools
+from tests.support.deepspeed_here import needs_deepspeed
+from tests.unit.models.random_queries import random_model, random_query
+from tpnet_dist.config.schema import Config, TrainingConfig
+from tpnet_dist.distributed.gather import sum_over_ranks
+from tpnet_dist.distributed.world import World
+from tpnet_dist.models.common.loss import links_loss, split_logits
 from tpnet_dist.training.engine import OptimizerState, Weights
 from tpnet_dist.training.run_model import build_engine
-from tpnet_dist.training.train_step import links_loss, split_logits
 
 pytestmark = needs_deepspeed
 DDP = TrainingConfig(engine="ddp", batch_size=7)

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.rank_pool import RankPools
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.exchange import ExchangeRoute, LocalExchange, RankExchange, pack, unpack
-from tpnet_dist.ranks.world import World
+from benchmarks.rank_pool import RankPools
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.exchange import ExchangeRoute, LocalExchange, RankExchange, pack, unpack
+from tpnet_dist.distributed.world import World
 
 
 def ask_for_rows(world: World, asked: list[list[int]]) -> tuple[RankExchange, ExchangeRoute, Tensor, Tensor]:

@@ -7,15 +7,15 @@ import time
 import pytest
 from torch.distributed import DistBackendError
 
-from tests.command_line import ROOT
-from tests.failing_ranks import NCCL_OUT_OF_MEMORY
-from tpnet_dist.ranks.failure import tells_of_others
+from tests.support.command_line import ROOT
+from tests.support.failing_ranks import NCCL_OUT_OF_MEMORY
+from tpnet_dist.distributed.failure import tells_of_others
 
 
 def failing(way: str, timeout: float) -> tuple[str, list[str]]:
     """All that was said, and the lines of ours."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3"]
-    command = [*launcher, "-m", "tests.failing_ranks", way, str(timeout)]
+    command = [*launcher, "-m", "tests.support.failing_ranks", way, str(timeout)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
     return done.stderr, [line for line in done.stderr.splitlines() if line.startswith("ranks: ")]

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from benchmarks.rank_pool import RankPools
 from tests.golden_losses.runs import RUNS, golden
-from tests.rank_pool import RankPools
 from tests.ranks.test_training_parity import train_on
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 
 LOSS_TOLERANCES = {"uci": 1e-9, "with-features": 1e-5}
 """Of float64 and of float32."""

@@ -13,17 +13,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.memories import record
-from tests.rank_pool import RankPools
+from benchmarks.rank_pool import RankPools
 from tests.reference.golden_checks import row_deviation
+from tests.support.memories import record
+from tpnet_dist.distributed.blocks import Blocks, even_borders
+from tpnet_dist.distributed.exchange import Exchange, LocalExchange
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.events import BatchEvents
+from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import CatchUp, Memory
 from tpnet_dist.memory.run_plan import RunPlan
 from tpnet_dist.memory.walks import Walk, WalkKind
-from tpnet_dist.ranks.blocks import Blocks, even_borders
-from tpnet_dist.ranks.exchange import Exchange, LocalExchange
-from tpnet_dist.ranks.world import World
 
 WALKS: tuple[WalkKind, ...] = ("decay", "count", "transition")
 DECAY = Walk("decay", hops=3, decay=1e-3)

@@ -12,9 +12,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.rank_pool import RankFailure, RankPools
-from tpnet_dist.ranks.ordered_sum import DealTime, ordered_sum, ordered_sum_hook
-from tpnet_dist.ranks.world import World
+from benchmarks.rank_pool import RankFailure, RankPools
+from tpnet_dist.distributed.ordered_sum import DealTime, ordered_sum, ordered_sum_hook
+from tpnet_dist.distributed.world import World
 
 GRADIENTS = torch.tensor(
     [

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.rank_pool import RankPools
-from tpnet_dist.memory.events import BatchEvents
+from benchmarks.rank_pool import RankPools
+from tpnet_dist.batches.link_batches import rows_ahead
+from tpnet_dist.distributed.exchange import Exchange
+from tpnet_dist.distributed.world import World
+from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
 from tpnet_dist.memory.walks import Walk
-from tpnet_dist.ranks.exchange import Exchange
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.link_queries import rows_ahead
 
 NUM_NODES, NUM_BATCHES, BATCH = 30, 12, 7
 

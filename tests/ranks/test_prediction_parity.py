@@ -5,18 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.predictors import (
+from benchmarks.rank_pool import RankPools
+from tests.ranks.test_training_parity import config_of_groups
+from tests.support.predictors import (
     replayed_scores,
     replayed_scores_of_a_frozen_memory,
     scores_by_trainer,
     shop_log,
     train_run,
 )
-from tests.rank_pool import RankPools
-from tests.ranks.test_training_parity import config_of_groups
-from tests.training_runs import small_config, small_log
+from tests.support.training_runs import small_config, small_log
 from tpnet_dist import Predictor
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 
 TOLERANCE = 1e-5
 """Float32 sums are added in another order where links are scored one by one."""

@@ -5,8 +5,8 @@ import os
 import pytest
 import torch
 
-from tests.rank_pool import RankFailure, RankPool, RankPools
-from tpnet_dist.ranks.world import World
+from benchmarks.rank_pool import RankFailure, RankPool, RankPools
+from tpnet_dist.distributed.world import World
 
 
 def who_am_i(world: World) -> tuple[int, int, int, int]:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.rank_pool import RankPools
-from tests.training_runs import small_config, small_log
-from tpnet_dist.config import Config
+from benchmarks.rank_pool import RankPools
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.world import World
+from tpnet_dist.evaluation.model_parts import build_memory
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.memory.events import EventRun
+from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.pipeline import fetch_ahead
-from tpnet_dist.planning.data_traffic import DataTraffic
-from tpnet_dist.planning.exchange_count import TrafficCounter
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.run_model import build_memory
+from tpnet_dist.sizing.data_traffic import DataTraffic
+from tpnet_dist.sizing.exchange_count import TrafficCounter
 
 RECORDED = 10
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from tests.rank_pool import RankPools
+from benchmarks.rank_pool import RankPools
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.exchange import LocalExchange
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
-from tpnet_dist.memory.neighbors import NeighborIndex, Neighbors
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.exchange import LocalExchange
-from tpnet_dist.ranks.world import World
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
+from tpnet_dist.neighbors.index import NeighborIndex, Neighbors
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
 
 NUM_NODES, NUM_EVENTS, COUNT = 11, 300, 5
 KEY = SampleKey(seed=3, epoch=1)

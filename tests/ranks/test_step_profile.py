@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.rank_pool import RankPools
+from benchmarks.rank_pool import RankPools
 from tests.ranks.test_training_parity import train_on
-from tests.training_runs import small_config, small_log
-from tpnet_dist.config import Config
-from tpnet_dist.ranks.world import World
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.world import World
 from tpnet_dist.training.step_profile import (
     EXCHANGE_PHASES,
     MODEL_PHASES,

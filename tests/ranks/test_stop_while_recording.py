@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.rank_pool import RankPools
-from tests.training_runs import small_config, small_log
+from benchmarks.rank_pool import RankPools
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
+from tpnet_dist.batches.run_data import RunData
+from tpnet_dist.distributed.stop_request import StopAsked
+from tpnet_dist.distributed.world import World
 from tpnet_dist.events import view
 from tpnet_dist.memory.memory import CatchUp
-from tpnet_dist.ranks.stop_request import StopAsked
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.event_batches import replay, until_asked_to_stop
-from tpnet_dist.training.run_data import RunData
 from tpnet_dist.training.run_model import RunModel
 
 BATCH = 2

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.event_logs import random_log, write_log
-from tests.rank_pool import PoolWorld, RankPools
-from tests.training_runs import small_config, small_log
-from tpnet_dist.config import Config
+from benchmarks.rank_pool import PoolWorld, RankPools
+from tests.support.event_logs import random_log, write_log
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.ranks.world import World
-from tpnet_dist.run_log import METRICS_NAME, RunLog, flat
+from tpnet_dist.evaluation.protocols import Passes
+from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
-from tpnet_dist.training.display import Display
-from tpnet_dist.training.evaluation import Passes
-from tpnet_dist.training.event_batches import replay
 from tpnet_dist.training.run import evaluate, open_data, train
 from tpnet_dist.training.run_folder import RunFolder
+from tpnet_dist.training.run_log import METRICS_NAME, RunLog, flat
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer

@@ -6,12 +6,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.rank_pool import RankFailure, RankPools
+from benchmarks.rank_pool import RankFailure, RankPools
+from tpnet_dist.distributed.blocks import even_borders
+from tpnet_dist.distributed.gather import gather_varied
+from tpnet_dist.distributed.world import World, device_of, join_world
 from tpnet_dist.errors import InputError, UnmetError
 from tpnet_dist.events.batch_plan import slice_of
-from tpnet_dist.ranks.blocks import even_borders
-from tpnet_dist.ranks.gather import gather_varied
-from tpnet_dist.ranks.world import World, device_of, join_world
 
 
 def agree(world: World, odd_rank: int | None) -> None:

@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import Positional
 
-from tests.rank_pool import RankPool, world_of_one
+from benchmarks.rank_pool import RankPool, world_of_one
 from tests.reference.golden_checks import Check, GoldenRank, checks_of
 from tests.reference.golden_file import Array, GoldenFile
 from tests.reference.golden_model import QUANTITIES, GoldenModel, has_model
 from tests.reference.golden_rank import WarmRank
 from tests.reference.golden_trainer import TrainerRank
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.ranks.world import World
 
 PROGRAM = "python -m tests.reference.golden"
 ABOVE_TOLERANCE = 1

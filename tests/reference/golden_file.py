@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.events import BatchEvents
+from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.walks import Walk
 
 Array = npt.NDArray[Any]

@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.event_logs import write_log
 from tests.reference.golden_file import Array, GoldenFile
-from tpnet_dist.config import Config, DataConfig, MemoryConfig, ModelConfig, TrainingConfig
+from tests.support.event_logs import write_log
+from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig, TrainingConfig
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.model.published_names import PublishedSizes, load_published, published_sizes
-from tpnet_dist.training.run_model import build_model
+from tpnet_dist.models.registry import spec_of
+from tpnet_dist.models.tpnet.config import TPNetConfig
+from tpnet_dist.models.tpnet.published_names import PublishedSizes, load_published, published_sizes
 
 LEARNING_RATE = 1e-4
 LINKS = ("positive", "negative")
@@ -92,7 +93,7 @@ class GoldenModel:
             memory=MemoryConfig(
                 decay=float(golden["decay"]), hops=int(golden["hops"]), width=int(golden["width"])
             ),
-            model=ModelConfig(
+            model=TPNetConfig(
                 profile="published",
                 neighbors=int(golden["num_neighbors"]),
                 dropout=0.0,
@@ -105,8 +106,9 @@ class GoldenModel:
 
     def check_weights(self, log: EventLog) -> None:
         """Refuse weights that no model of these settings and features has."""
+        config = self.config(log.folder)
         try:
-            load_published(build_model(self.config(log.folder), log), self.weights)
+            load_published(spec_of(config).make(config, log.shape), self.weights)
         except ValueError as error:
             raise InputError(f"{self.path}: {error}") from error
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tpnet_dist.model import LinkQuery
+from tpnet_dist.models.link_batch import LinkBatch
 
 Arrays = dict[str, Any]
 
@@ -16,7 +16,7 @@ def weights_of(golden: Arrays) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): torch.from_numpy(golden[key]) for key in golden if prefix in key}
 
 
-def query_of(golden: Arrays) -> LinkQuery:
+def query_of(golden: Arrays) -> LinkBatch:
     """Rows as recorded after the warm batches; the padding node is node 0 and stands in every empty slot."""
     hops = range(1, int(golden["hops"]) + 1)
     layers = [golden["H0"], *(golden[f"memory_after_warm_layer{hop}"] for hop in hops)]
@@ -30,7 +30,7 @@ def query_of(golden: Arrays) -> LinkQuery:
     neighbors_BSM = torch.from_numpy(per_slot("neighbor_ids"))
     one = torch.ones(1)
     node_features, edge_features = golden.get("node_features"), golden.get("edge_features")
-    return LinkQuery(
+    return LinkBatch(
         ends_BS=torch.from_numpy(ends_BS),
         neighbors_BSM=neighbors_BSM,
         neighbor_mask_BSM=neighbors_BSM != 0,

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from tests.reference.golden_file import Array, GoldenFile
+from tpnet_dist.distributed.blocks import even_borders
+from tpnet_dist.distributed.exchange import Exchange
 from tpnet_dist.memory.memory import FetchedRows, Memory
-from tpnet_dist.memory.neighbor_build import EventChunk, build_neighbor_index
-from tpnet_dist.memory.neighbors import Neighbors
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
-from tpnet_dist.ranks.blocks import even_borders
-from tpnet_dist.ranks.exchange import Exchange
+from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
+from tpnet_dist.neighbors.index import Neighbors
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
 
 
 class WarmRank:

@@ -12,23 +12,23 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tests.given_negatives import GivenNegatives
 from tests.reference.golden_file import Array
 from tests.reference.golden_model import EMBEDDINGS, LOGITS, GoldenModel
+from tests.support.given_negatives import GivenNegatives
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.link_batches import rows_ahead
+from tpnet_dist.batches.planner import LinkPlanner
+from tpnet_dist.batches.run_data import chunks_of
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.gather import sum_over_ranks
+from tpnet_dist.distributed.world import World
 from tpnet_dist.events.batch_plan import plan_by_events
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.memory.neighbor_build import build_neighbor_index
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
-from tpnet_dist.model.published_names import load_published
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.gather import sum_over_ranks
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.link_planner import LinkPlanner
-from tpnet_dist.training.link_queries import rows_ahead
-from tpnet_dist.training.run_data import chunks_of
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.models.tpnet.published_names import load_published
+from tpnet_dist.neighbors.build import build_neighbor_index
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
 from tpnet_dist.training.run_model import RunModel
 
 

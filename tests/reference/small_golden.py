@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from reference.literal import LiteralMemory
+from reference.literal_model import LiteralTPNet, literal_links
 from tests.reference.golden_queries import Arrays, query_of
-from tests.reference.literal import LiteralMemory
-from tests.reference.literal_model import LiteralTPNet, literal_links
-from tpnet_dist.model.published_names import PublishedSizes
+from tpnet_dist.models.tpnet.published_names import PublishedSizes
 
 NUM_EVENTS, NUM_NODES, BATCH_SIZE, WARM_BATCHES, NUM_STEPS, NUM_NEIGHBORS = 60, 10, 6, 5, 4, 3
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.command_line import ROOT
-from tests.rank_pool import RankPools
+from benchmarks.rank_pool import RankPools
 from tests.reference import golden
 from tests.reference.golden_model import QUANTITIES
 from tests.reference.golden_queries import Arrays
 from tests.reference.small_golden import NUM_EVENTS, small_golden
-from tests.shared_folder import shared_folder
+from tests.support.command_line import ROOT
+from tests.support.shared_folder import shared_folder
 
 MEMORY_KEYS = [
     "memory_after_warm_layer1",

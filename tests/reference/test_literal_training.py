@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.contestants import Published, Trainer
-from tests.event_logs import random_log
-from tests.rank_pool import RankPools
-from tpnet_dist.config import Config, DataConfig, MemoryConfig, ModelConfig, TrainingConfig
-from tpnet_dist.model.published_names import to_published
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.link_queries import rows_ahead
+from benchmarks.rank_pool import RankPools
+from tests.support.event_logs import random_log
+from tpnet_dist.batches.link_batches import rows_ahead
+from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig, TrainingConfig
+from tpnet_dist.distributed.world import World
+from tpnet_dist.models.tpnet.config import TPNetConfig
+from tpnet_dist.models.tpnet.published_names import to_published
 
 STEPS = 4
 
@@ -20,7 +21,7 @@ def losses_of_both(world: World, folder: str) -> tuple[list[float], list[float]]
     config = Config(
         data=DataConfig(folder=folder, new_node_share=0.05),
         memory=MemoryConfig(decay=1e-3, width=24),
-        model=ModelConfig(profile="published", dropout=0.0, neighbors=6, channels=12, time_width=8),
+        model=TPNetConfig(profile="published", dropout=0.0, neighbors=6, channels=12, time_width=8),
         training=TrainingConfig(batch_size=20, learning_rate=1e-2),
     )
     ours = Trainer(config, world)

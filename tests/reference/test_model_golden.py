@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from reference.literal_model import LiteralTPNet, literal_links
 from tests.reference.golden_queries import query_of, weights_of
-from tests.reference.literal_model import LiteralTPNet, literal_links
-from tests.shared_folder import shared_folder
-from tpnet_dist.model import LinkQuery, TPNet
-from tpnet_dist.model.published_names import load_published, published_sizes, to_published
+from tests.support.shared_folder import shared_folder
+from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tpnet.model import TPNet
+from tpnet_dist.models.tpnet.published_names import load_published, published_sizes, to_published
 
 FILES = ("uci_golden.npz", "canparl_golden.npz")
 LINKS = ("positive", "negative")
@@ -28,7 +29,7 @@ def arrays_of(name: str) -> dict[str, Any]:
         return dict(stored)
 
 
-def model_of(golden: dict[str, Any], query: LinkQuery) -> TPNet:
+def model_of(golden: dict[str, Any], query: LinkBatch) -> TPNet:
     """Node features do not exist, edge features in one file only: their columns are left out."""
     edge_width = 0 if query.edge_features_BSME is None else query.edge_features_BSME.shape[-1]
     sizes = {**asdict(published_sizes(weights_of(golden))), "node_width": 0, "edge_width": edge_width}

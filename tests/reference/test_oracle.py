@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.reference.literal import (
+from reference.literal import (
     WALKS,
     LiteralMemory,
     printed_decay_rows,
     printed_transition_rows,
     record_one_by_one,
 )
-from tests.reference.oracle import Event, batches_of, batches_of_equal_times, walk_matrices
-from tests.shared_folder import shared_folder
+from reference.oracle import Event, batches_of, batches_of_equal_times, walk_matrices
+from tests.support.shared_folder import shared_folder
 
 HOPS = 3
 HALVE = math.log(2.0)  # decay under which a weight halves each second

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 import torch
 
-from tests.event_logs import write_log
 from tests.reference.golden_file import GoldenFile
 from tests.reference.golden_model import GoldenModel, to_ours
-from tests.shared_folder import shared_folder
+from tests.support.event_logs import write_log
+from tests.support.shared_folder import shared_folder
 from tpnet_dist import Predictor
-from tpnet_dist.config import Config, MemoryConfig
-from tpnet_dist.prediction.trained import PROJECTION_NAME
+from tpnet_dist.config.schema import Config, MemoryConfig
+from tpnet_dist.models.tpnet.published_names import RANDOM_FEATURES
 
 TOLERANCE = 1e-5
 
@@ -30,7 +30,7 @@ def load(golden: GoldenFile, folder: Path) -> Predictor:
     raw_ids = pa.table({"raw_id": np.arange(1, golden.num_nodes)})
     src, dst = to_ours(golden["src"]), to_ours(golden["dst"])
     write_log(folder / "log", src, dst, golden["time"], raw_ids=raw_ids, num_nodes=golden.num_nodes - 1)
-    state = {**GoldenModel(golden).weights, PROJECTION_NAME: torch.from_numpy(golden["H0"])}
+    state = {**GoldenModel(golden).weights, RANDOM_FEATURES: torch.from_numpy(golden["H0"])}
     torch.save(state, folder / "theirs.pkl")
     return Predictor.load(
         folder / "theirs.pkl",

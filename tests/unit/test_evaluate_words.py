@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluate import parse_evaluate
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import ROOT, run_here, sentence_of
-from tests.report_runs import results_of, write_run
-from tpnet_dist import report
+from tests.support.command_line import ROOT, run_here, sentence_of
+from tests.support.report_runs import results_of, write_run
 from tpnet_dist.errors import InputError
-from tpnet_dist.report import PROGRAM, parse_report
+from tpnet_dist.report import __main__ as report
+from tpnet_dist.report.__main__ import PROGRAM, parse_report
 
 REFUSED = {
     "": "no run is given; name the folder of one, or see --help",
@@ -48,7 +48,7 @@ def test_the_report_does_not_wait_for_torch(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", results=results_of(0.9))
     script = (
         "import sys; from pathlib import Path; from datetime import datetime; "
-        "from tpnet_dist.report_page.page import page, read_runs; "
+        "from tpnet_dist.report.page import page, read_runs; "
         f"page(read_runs([Path({str(run)!r})]), datetime.now()); print('torch' in sys.modules)"
     )
     done = subprocess.run(

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.command_line import run_here
+from tests.support.command_line import run_here
 from tpnet_dist import evaluate, predict, train
 
 

@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 from tpnet_dist.errors import OUT_OF_SPACE, InputError
 from tpnet_dist.events.manifest import MANIFEST_NAME, is_data_file, is_manifest
-from tpnet_dist.only_writer import only_writer
-from tpnet_dist.whole_file import sync_folder
+from tpnet_dist.files.atomic_write import sync_folder
+from tpnet_dist.files.folder_lock import only_writer
 
 
 @contextmanager

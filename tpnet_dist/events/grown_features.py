@@ -6,7 +6,7 @@ import numpy as np
 
 from tpnet_dist.events.batch_plan import Positions
 from tpnet_dist.events.features import Features
-from tpnet_dist.growing_array import GrowingArray
+from tpnet_dist.files.growing_array import GrowingArray
 
 
 class FeatureRows(Protocol):

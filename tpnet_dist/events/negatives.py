@@ -25,7 +25,7 @@ from tpnet_dist.events.edge_history import (
 )
 from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.view import EventView, SelectedEvents
-from tpnet_dist.keyed_draws import SampleKey, keyed_integers
+from tpnet_dist.keyed_random import SampleKey, keyed_integers
 
 DESTINATION_STREAM, SEEN_EDGE_STREAM, PAIR_SOURCE_STREAM, PAIR_DESTINATION_STREAM = range(4)
 PAIR_ATTEMPTS = 20

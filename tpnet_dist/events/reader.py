@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features, map_features
 from tpnet_dist.events.manifest import FileRecord, Manifest, describe_file, read_manifest
@@ -23,7 +24,7 @@ from tpnet_dist.events.shards import (
     Times,
     concatenate,
 )
-from tpnet_dist.read_ahead import read_ahead
+from tpnet_dist.files.read_ahead import read_ahead
 
 
 class EventLog:
@@ -52,6 +53,11 @@ class EventLog:
     @property
     def num_nodes(self) -> int:
         return self.manifest.nodes
+
+    @property
+    def shape(self) -> LogShape:
+        node, edge = self.manifest.node_features, self.manifest.edge_features
+        return LogShape(len(self), self.num_nodes, node.width if node else 0, edge.width if edge else 0)
 
     @cached_property
     def edge_features(self) -> Features | None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tpnet_dist.events.batch_plan import Batch, BatchPlan, Positions
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.shards import EVENTS_PER_ROW_GROUP, EventColumns, Times, concatenate
-from tpnet_dist.read_ahead import read_ahead
+from tpnet_dist.files.read_ahead import read_ahead
 
 EVENTS_PER_CHUNK = 25_000
 """A quarter of a row group, since two chunks are held ahead, and what is made of one."""

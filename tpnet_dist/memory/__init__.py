@@ -1,1 +1,1 @@
-"""What the event prefix alone decides: rows of walk projections, and who met whom when."""
+"""Rows of walk projections, sharded by node: recorded, borrowed and read, ahead of the model."""

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tpnet_dist.memory.compiled import compiled
-from tpnet_dist.memory.events import EventRun, Integers
-from tpnet_dist.memory.node_index import find_in_index, new_index, number_of
+from tpnet_dist.memory.event_run import EventRun, Integers
+from tpnet_dist.memory.hash_index import find_in_index, new_index, number_of
+from tpnet_dist.memory.numba_tools import compiled
 
 
 class Closure(NamedTuple):

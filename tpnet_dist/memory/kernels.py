@@ -28,8 +28,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tpnet_dist.memory.compiled import CACHE_LINE, compiled, fused, prefetch
-from tpnet_dist.memory.node_index import clear_index, new_index, number_of
+from tpnet_dist.memory.hash_index import clear_index, new_index, number_of
+from tpnet_dist.memory.numba_tools import CACHE_LINE, compiled, fused, prefetch
 from tpnet_dist.memory.walks import LayerRules
 
 ENDS_AHEAD = 12

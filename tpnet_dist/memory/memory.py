@@ -26,19 +26,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.borrowed import BorrowedRows
-from tpnet_dist.memory.columns import ColumnRecorder
-from tpnet_dist.memory.events import BatchEvents, EventRun, Integers
+from tpnet_dist.memory.borrowed_rows import BorrowedRows
+from tpnet_dist.memory.column_recorder import ColumnRecorder
+from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
 from tpnet_dist.memory.kernels import record_on_device, record_on_host
-from tpnet_dist.memory.lending import Begun, Lending
 from tpnet_dist.memory.projection import ProjectionKind
-from tpnet_dist.memory.rows import RowTable, StoredRows
+from tpnet_dist.memory.row_table import RowTable, StoredRows
+from tpnet_dist.memory.run_exchange import Begun, Lending
 from tpnet_dist.memory.run_length import Fit, RunLength
 from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.exchange import Exchange, LocalExchange
 
 CatchUp = Literal["auto", "columns", "nodes"]
 """How events that nobody reads are recorded: see `columns`."""

@@ -16,11 +16,11 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from tpnet_dist.memory.events import BatchEvents
+from tpnet_dist.files.read_ahead import read_ahead
+from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.run_length import in_runs
 from tpnet_dist.memory.run_plan import RunPlan
-from tpnet_dist.read_ahead import read_ahead
 
 Note = TypeVar("Note")
 Item = TypeVar("Item")

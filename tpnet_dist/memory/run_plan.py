@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from tpnet_dist.memory.borrowed import BorrowedRows
+from tpnet_dist.distributed.blocks import Blocks, check_nodes
+from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.closure import Closure, close
-from tpnet_dist.memory.events import EventRun, Integers, check_nodes, partners
+from tpnet_dist.memory.event_run import EventRun, Integers, partners
 from tpnet_dist.memory.kernels import Ends
 from tpnet_dist.memory.run_length import Fit
-from tpnet_dist.ranks.blocks import Blocks
 
 _FIELD_BITS = 8
 _FIELD = (1 << _FIELD_BITS) - 1

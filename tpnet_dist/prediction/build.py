@@ -6,28 +6,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
-from tpnet_dist.config import Config
+from tpnet_dist.batches.link_batches import QueryMaker
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.exchange import LocalExchange
+from tpnet_dist.distributed.host_memory import free_bytes
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.model_parts import build_memory
 from tpnet_dist.events.raw_ids import NUM_STRANGERS, RawIds
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.projection import fill_projection
-from tpnet_dist.model import TPNet
+from tpnet_dist.models.registry import spec_of
+from tpnet_dist.models.spec import weight_dtype
 from tpnet_dist.prediction.link_scorer import LinkScorer
 from tpnet_dist.prediction.past import Past
 from tpnet_dist.prediction.trained import Trained
-from tpnet_dist.ranks.exchange import LocalExchange
-from tpnet_dist.ranks.host_memory import free_bytes
-from tpnet_dist.training.link_queries import QueryMaker
-from tpnet_dist.training.memory_sizes import (
+from tpnet_dist.sizing.memory_sizes import (
     clock_bytes_of,
     memory_nodes,
     padding_node_of,
     row_bytes_of,
-    row_dtype,
 )
-from tpnet_dist.training.run_model import build_memory, build_model
 from tpnet_dist.training.weights_file import start_from
 
 _NOBODY = 1 << 40
@@ -48,8 +49,8 @@ def build_parts(
     """`capacity`: room for nodes that are not in the log."""
     config = trained.config
     _require_room(config, log, capacity, device)
-    model: TPNet = build_model(config, log).to(device)
-    start_from(model, dict(trained.state), trained.path)
+    model: nn.Module = spec_of(config).make(config, log.shape).to(device)
+    start_from(model, spec_of(config), dict(trained.state), trained.path)
     # the padding node, if there is one, comes before them
     raw_ids = log.raw_ids()
     ids = RawIds(raw_ids, first_new=memory_nodes(config, log), capacity=capacity)
@@ -67,7 +68,7 @@ def build_parts(
         _draw_strangers(memory, ids.strangers)
         _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
     past = Past(config, log, memory, until=until, as_evaluated=as_evaluated)
-    queries = QueryMaker(device, log.node_features, row_dtype(config))
+    queries = QueryMaker(device, log.node_features, weight_dtype(config))
     return Parts(ids, past, LinkScorer(model, past, queries, padding_node_of(config, log)))
 
 

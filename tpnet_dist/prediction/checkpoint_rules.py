@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from tpnet_dist.config import Config
-from tpnet_dist.config_keys import CONFIG_KEYS, config_from
+from tpnet_dist.config.keys import Key, config_from, config_keys
+from tpnet_dist.config.model_configs import DEFAULT_MODEL
+from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 
 _OF_A_PREDICTOR: dict[str, tuple[type, ...]] = {
@@ -29,13 +30,17 @@ def config_of(path: Path, said: object) -> Config:
     """Of settings by their dotted names, as JSON or a pickle brings them."""
     if not isinstance(said, Mapping):
         raise InputError(f"{path}: its config is {_shown(said)}, but holds settings; {_REMEDY}")
-    if unknown := sorted(map(str, set(said) - set(CONFIG_KEYS))):
+    try:
+        keys = config_keys(said.get("model.name", DEFAULT_MODEL))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    if unknown := sorted(map(str, set(said) - set(keys))):
         raise InputError(
             f"{path}: has a setting {unknown[0]} that this version does not know; use the version it was "
             "made with"
         )
     try:
-        return config_from([{name: _setting(name, value) for name, value in said.items()}])
+        return config_from([{name: _setting(keys[name], value) for name, value in said.items()}])
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -78,11 +83,11 @@ def saved_of(path: Path, saved: object) -> Mapping[str, Any] | None:
 _REMEDY = "give a checkpoint as it was written"
 
 
-def _setting(name: str, value: object) -> object:
-    if value is None and CONFIG_KEYS[name].is_optional:
+def _setting(key: Key, value: object) -> object:
+    if value is None and key.is_optional:
         return None
     # JSON has lists only, a pickle has tuples
-    return CONFIG_KEYS[name].from_toml(list(value) if isinstance(value, tuple) else value)
+    return key.from_toml(list(value) if isinstance(value, tuple) else value)
 
 
 def _is_newcomer(one: object) -> bool:

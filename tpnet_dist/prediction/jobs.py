@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.batch_plan import slice_of
 from tpnet_dist.events.raw_ids import UNKNOWN, Ids, Side, some_of
 from tpnet_dist.events.shards import Times
+from tpnet_dist.files.progress import Display
 from tpnet_dist.prediction.link_file import FileBlock, LinkFile
 from tpnet_dist.prediction.predictor import Predictor
 from tpnet_dist.prediction.score_file import Columns, ScoreWriter, score_file
 from tpnet_dist.prediction.times import as_times, require_present
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.display import Display
 
 SOURCES_PER_BLOCK = 500
 

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
+from tpnet_dist.batches.link_batches import QueryMaker, rows_ahead
+from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.batches.planner import NegativeEnds
+from tpnet_dist.batches.run_data import planner_of
+from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.evaluation.scoring import EVALUATION_KEY, logits_of
 from tpnet_dist.events.raw_ids import Dense
 from tpnet_dist.events.shards import Times
 from tpnet_dist.events.view import SelectedEvents
-from tpnet_dist.memory.events import BatchEvents
+from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.model import TPNet
 from tpnet_dist.prediction.past import Past
-from tpnet_dist.ranks.portions import Portions
-from tpnet_dist.training.link_planner import NegativeEnds
-from tpnet_dist.training.link_queries import QueryMaker, rows_ahead
-from tpnet_dist.training.links import PlannedLinks
-from tpnet_dist.training.run_data import planner_of
-from tpnet_dist.training.scoring import EVALUATION_KEY, logits_of
 
 LINKS_PER_PIECE = 500
 """A fourth of the evaluation's, which take the published model 1.3 GiB at a time; it is as fast."""
@@ -45,7 +45,7 @@ class _FurtherDestinations:
 class LinkScorer:
     """Of one model and one past."""
 
-    def __init__(self, model: TPNet, past: Past, queries: QueryMaker, padding_node: int | None) -> None:
+    def __init__(self, model: nn.Module, past: Past, queries: QueryMaker, padding_node: int | None) -> None:
         self.model, self.past, self.queries = model, past, queries
         self._planner = planner_of(
             past.config,
@@ -62,7 +62,7 @@ class LinkScorer:
     def logits(self, src_B: Dense, dst_BC: Dense, time_B: Times) -> Logits:
         """(B, C), piece by piece: however many there are, some hundred links are worked on at a time."""
         num_targets = dst_BC.shape[1]
-        if self._planner.sampling == "uniform" and num_targets > 1:
+        if self._planner.needs.sampling == "uniform" and num_targets > 1:
             # what is drawn depends on the place of an end: so each link has the places of a single one
             pairs = self.logits(src_B.repeat(num_targets), dst_BC.reshape(-1, 1), time_B.repeat(num_targets))
             return pairs.reshape(dst_BC.shape)

@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tpnet_dist.config import Config
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.run_data import chunks_of, plan_of, split_of
+from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
 from tpnet_dist.events.features import Features
@@ -23,12 +25,10 @@ from tpnet_dist.events.raw_ids import Dense
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.shards import EventColumns, Times, concatenate
 from tpnet_dist.events.view import EventView, SelectedEvents
-from tpnet_dist.memory.events import EventRun
-from tpnet_dist.memory.growing_neighbors import GrowingNeighbors
+from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.memory import Memory
-from tpnet_dist.memory.neighbor_build import build_neighbor_index
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.run_data import chunks_of, plan_of, split_of
+from tpnet_dist.neighbors.build import build_neighbor_index
+from tpnet_dist.neighbors.growing import GrowingNeighbors
 
 
 @dataclass

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features
 from tpnet_dist.events.raw_ids import UNKNOWN, Dense, Ids, RawIds, some_of

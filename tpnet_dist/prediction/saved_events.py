@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from tpnet_dist.config_keys import values_of
+from tpnet_dist.config.keys import values_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import Dense, RawIds, some_of
 from tpnet_dist.events.shards import EventColumns, concatenate
+from tpnet_dist.files.atomic_write import whole_file
 from tpnet_dist.prediction.build import Parts
 from tpnet_dist.prediction.times import as_times, require_order
 from tpnet_dist.prediction.trained import Trained
 from tpnet_dist.training.step_folder import FORMAT
-from tpnet_dist.whole_file import whole_file
 
 
 def save_state(path: Path, trained: Trained, parts: Parts) -> None:

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.whole_file import whole_file
+from tpnet_dist.files.atomic_write import whole_file
 
 SUFFIXES = (".csv", ".parquet")
 Columns = Mapping[str, npt.NDArray[Any]]

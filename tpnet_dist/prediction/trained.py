@@ -7,19 +7,16 @@ from typing import Any
 
 from torch import Tensor
 
-from tpnet_dist.config import Config
-from tpnet_dist.config_file import CONFIG_NAME
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import CONFIG_NAME
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.model.published_names import PublishedSizes, published_sizes
+from tpnet_dist.models.registry import spec_of
 from tpnet_dist.prediction.checkpoint_rules import config_of, number_of, saved_of
 from tpnet_dist.training.checkpoint import BEST_NAME, progress_of
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, Unusable, read_facts, read_tensors
 from tpnet_dist.training.weights_file import read_state
-
-PROJECTION_NAME = "0.random_projections.random_projections.0"
-"""Under which a checkpoint of the released code holds the random features its rows started from."""
 
 
 @dataclass(frozen=True)
@@ -147,37 +144,18 @@ def _facts(path: Path, state: Mapping[str, Any]) -> tuple[Config, int, int, str]
 
 def _of_published(path: Path, state: Mapping[str, Any], config: Config) -> Trained:
     """Sizes are read off the weights; λ, walk and data must be said."""
-    weights = _tensors(path, state)
+    weights, spec = _tensors(path, state), spec_of(config)
+    if spec.state_names is None:
+        raise InputError(f"{path}: no published checkpoint of {spec.title} can be read; give one of a run")
     try:
-        sizes = published_sizes(weights)
+        features = spec.state_names.random_features(state)
+        config = spec.state_names.config_of(weights, config)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
-    projection = state.get(PROJECTION_NAME)
-    if projection is not None and projection.ndim != 2:
-        raise InputError(
-            f"{path}: its random features have the shape {tuple(projection.shape)}, but are a row for each "
-            "node; give a checkpoint of TPNet"
-        )
-    width = config.memory.width if projection is None else projection.shape[1]
-    return Trained(
-        path, _with_sizes(config, sizes, width), 0, 0, log_id=None, state=state, projection=projection
-    )
-
-
-def _with_sizes(config: Config, sizes: PublishedSizes, width: int | None) -> Config:
-    memory = replace(config.memory, enabled=sizes.use_memory, hops=sizes.hops, width=width)
-    model = replace(
-        config.model,
-        profile="published",
-        neighbors=sizes.neighbors,
-        time_width=sizes.time_width,
-        channels=sizes.channels,
-        mixer_layers=sizes.mixer_layers,
-    )
-    return replace(config, memory=memory, model=model)
+    return Trained(path, config, 0, 0, log_id=None, state=state, projection=features)
 
 
 def _tensors(path: Path, state: Mapping[str, Any]) -> Mapping[str, Tensor]:
     if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()):
-        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of TPNet")
+        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of a model")
     return state

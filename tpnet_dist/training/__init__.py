@@ -1,1 +1,1 @@
-"""Training and evaluation: the only place where events, memory and model meet."""
+"""A training run: model and optimizer of a seed, steps, checkpoints, the run's folder."""

@@ -1,11 +1,11 @@
 """Figures of a seed's best weights, on a memory of their own epoch, with all negatives asked for."""
 
+from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
+from tpnet_dist.batches.run_data import PartName
+from tpnet_dist.evaluation.protocols import Evaluator
+from tpnet_dist.evaluation.tables import Figures
+from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder
-from tpnet_dist.training.display import Display
-from tpnet_dist.training.evaluation import Evaluator
-from tpnet_dist.training.event_batches import replay, until_asked_to_stop
-from tpnet_dist.training.figures import Figures
-from tpnet_dist.training.run_data import PartName
 
 PARTS: tuple[PartName, ...] = ("val", "test")
 

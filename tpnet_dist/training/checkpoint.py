@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.model import TPNet
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.display import Display
+from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.progress import Display
 from tpnet_dist.training.engine import Engine, OptimizerState
 from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.step_folder import (
@@ -29,7 +29,6 @@ from tpnet_dist.training.step_folder import (
     write_step,
 )
 from tpnet_dist.training.weights_file import load_weights, read_state
-from tpnet_dist.whole_file import whole_file
 
 BEST_NAME = "best.pt"
 
@@ -76,17 +75,17 @@ class CheckpointFolder:
             for old in [*steps[: max(0, place - self.keep)], *steps[place:]]:
                 shutil.rmtree(old)
 
-    def save_best(self, model: TPNet, progress: Progress) -> None:
+    def save_best(self, model: nn.Module, progress: Progress) -> None:
         """All that a predictor needs, in one file."""
         self.world.on_first_rank(lambda: self._write_best(model, progress))
 
-    def _write_best(self, model: TPNet, progress: Progress) -> None:
+    def _write_best(self, model: nn.Module, progress: Progress) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         what = {"epoch": progress.epoch, "val_ap": float(progress.best_ap), **asdict(self.run)}
         with whole_file(self.folder / BEST_NAME) as file:
             torch.save({"format": FORMAT, "model": model.state_dict(), **what}, file)
 
-    def load_newest(self, model: TPNet, engine: Engine) -> Progress | None:
+    def load_newest(self, model: nn.Module, engine: Engine) -> Progress | None:
         """None if there is nothing to go on from."""
         step = self.world.on_first_rank(self._newest)
         if step is None:
@@ -97,7 +96,7 @@ class CheckpointFolder:
         engine.load_optimizer_state(optimizer)
         return step.progress
 
-    def load_best(self, model: TPNet) -> int:
+    def load_best(self, model: nn.Module) -> int:
         """Returns the epoch they are from."""
         state = self.world.on_first_rank(self._read_best)
         load_weights(model, state["model"], self.folder / BEST_NAME)

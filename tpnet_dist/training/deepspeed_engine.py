@@ -20,13 +20,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from tpnet_dist.distributed.launch_environment import tell_deepspeed
+from tpnet_dist.distributed.ordered_sum import needs_order, ordered_sum
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.model import TPNet
-from tpnet_dist.ranks.launch_environment import tell_deepspeed
-from tpnet_dist.ranks.ordered_sum import needs_order, ordered_sum
-from tpnet_dist.ranks.world import World
 from tpnet_dist.training.engine import LinkScorer, OptimizerState, Queries, Weights
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -36,7 +35,7 @@ _log = logging.getLogger(__name__)
 class DeepSpeedEngine:
     """`settings`: those of `deepspeed_settings`. Uses the process group that is there."""
 
-    def __init__(self, model: TPNet, settings: dict[str, Any], world: World) -> None:
+    def __init__(self, model: nn.Module, settings: dict[str, Any], world: World) -> None:
         self._model = model
         tell_deepspeed(world.rank_of_node, world.device.type)
         self._deepspeed = _import_deepspeed()

@@ -9,9 +9,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from tpnet_dist.config import TrainingConfig
+from tpnet_dist.config.schema import TrainingConfig
+from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.errors import InputError
-from tpnet_dist.ranks.portions import Portions
 from tpnet_dist.training.engine import adam_settings
 
 AUTO = "auto"

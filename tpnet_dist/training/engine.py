@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
-from tpnet_dist.model import LinkQuery, TPNet
-from tpnet_dist.ranks.ordered_sum import DealTime, needs_order, ordered_sum_hook
+from tpnet_dist.distributed.ordered_sum import DealTime, needs_order, ordered_sum_hook
+from tpnet_dist.models.link_batch import LinkBatch
 
 OptimizerState = dict[str, dict[str, Any]]
 """What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
 and from every engine."""
 Weights = dict[str, Tensor]
-Queries = Sequence[LinkQuery]
+Queries = Sequence[LinkBatch]
 """Of one portion of a batch."""
 
 
@@ -75,7 +75,7 @@ class LinkScorer(nn.Module):
     added to those of its neighbour, then pairs to pairs, whatever the number of ranks (`portions`).
     """
 
-    def __init__(self, model: TPNet, *, copies_weights: bool = False) -> None:
+    def __init__(self, model: nn.Module, *, copies_weights: bool = False) -> None:
         """`copies_weights`: where weights lie at odd places of a larger tensor, which a host's products may
         round otherwise, though rarely."""
         super().__init__()
@@ -105,7 +105,7 @@ class DdpEngine:
     """torch's DistributedDataParallel and Adam: gradients travel while others are still computed, but for a
     part of them on three and more ranks of a host (`ordered_sum`)."""
 
-    def __init__(self, model: TPNet, *, learning_rate: float, num_ranks: int) -> None:
+    def __init__(self, model: nn.Module, *, learning_rate: float, num_ranks: int) -> None:
         self._model = model
         self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
         self._let_the_group_end()

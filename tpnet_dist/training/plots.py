@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tpnet_dist.run_log import METRICS_NAME, flat
+from tpnet_dist.training.run_log import METRICS_NAME, flat
 
 PLOT_NAME = "training.png"
 

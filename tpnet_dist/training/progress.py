@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tpnet_dist.config import TrainingConfig
+from tpnet_dist.config.schema import TrainingConfig
 
 
 @dataclass

@@ -6,22 +6,22 @@ from typing import Any
 
 from rich.console import Console
 
-from tpnet_dist.config import Config
-from tpnet_dist.config_keys import values_of
-from tpnet_dist.ranks.world import World
-from tpnet_dist.run_log import RunLog
+from tpnet_dist.batches.run_data import RunData
+from tpnet_dist.config.keys import values_of
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.world import World
+from tpnet_dist.evaluation.baselines import edge_bank_figures
+from tpnet_dist.evaluation.protocols import Evaluator, Passes
+from tpnet_dist.evaluation.results import combined, facts_of, print_results
+from tpnet_dist.evaluation.scoring import Scorer
+from tpnet_dist.files.progress import Display, display_for
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
-from tpnet_dist.training.display import Display, display_for
-from tpnet_dist.training.edge_bank_figures import edge_bank_figures
-from tpnet_dist.training.evaluation import Evaluator, Passes
-from tpnet_dist.training.forecast import Forecast, remarks_on
 from tpnet_dist.training.plots import plot_run
-from tpnet_dist.training.results import combined, facts_of, print_results
-from tpnet_dist.training.run_data import RunData
+from tpnet_dist.training.preflight import Forecast, remarks_on
 from tpnet_dist.training.run_folder import RunFolder
+from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.scoring import Scorer
 from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpnet_dist.config import Config
-from tpnet_dist.config_file import CONFIG_NAME, read_config, write_config
-from tpnet_dist.config_keys import changes_no_result, values_of
+from tpnet_dist.config.keys import changes_no_result, values_of
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import CONFIG_NAME, read_config, write_config
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.only_writer import only_writer
-from tpnet_dist.ranks.world import World
-from tpnet_dist.run_log import EVALUATION_NAME, RESULTS_NAME
+from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.folder_lock import only_writer
+from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
-from tpnet_dist.training.display import Display
-from tpnet_dist.whole_file import whole_file
+from tpnet_dist.training.run_log import EVALUATION_NAME, RESULTS_NAME
 
 LENGTH_KEYS = {"training.epochs", "training.patience", "training.max_steps"}
 """How long training lasts: may change as long as it does."""

@@ -24,10 +24,10 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.ranks.world import World
+from tpnet_dist.files.atomic_write import sync_folder, whole_file
 from tpnet_dist.training.step_metadata import METADATA_NAME, Refused, StepReader
-from tpnet_dist.whole_file import sync_folder, whole_file
 
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from sklearn.metrics import average_precision_score
 
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.exchange_stats import ExchangeAccount, RowTraffic
+from tpnet_dist.distributed.gather import gather_varied, sum_over_ranks
 from tpnet_dist.errors import InputError
-from tpnet_dist.ranks.account import ExchangeAccount, RowTraffic
-from tpnet_dist.ranks.gather import gather_varied, sum_over_ranks
-from tpnet_dist.run_log import RunLog
-from tpnet_dist.training.display import Display
+from tpnet_dist.files.progress import Display
 from tpnet_dist.training.progress import Progress
+from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.train_step import StepOutcome
 
 BATCHES_PER_LOOK = 10
@@ -23,7 +23,7 @@ BATCHES_PER_LOOK = 10
 
 def remedy_of(config: Config, progress: Progress, saved: str) -> str:
     """For a run that has lost its way. `saved`: the step of its last checkpoint, if it has one."""
-    scale = "" if config.model.scale else " or with model.scale true"
+    scale = "" if getattr(config.model, "scale", True) else " or with model.scale true"
     advice = [f"start again in another --run-dir with a lower training.learning_rate{scale}"]
     if progress.best_epoch >= 0:
         advice.append("--model.weights takes the best.pt of this one")

@@ -15,8 +15,8 @@ from rich.table import Table
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity
 
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training.display import Display
+from tpnet_dist.distributed.world import World
+from tpnet_dist.files.progress import Display
 from tpnet_dist.training.engine import Engine
 
 WARM_UP_STEPS = 5

@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.profiler import record_function
 
-from tpnet_dist.model import TPNet
-from tpnet_dist.model.dropout import event_keys
+from tpnet_dist.batches.link_batches import QueryMaker, Rows
+from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.models.common.dropout import event_keys
+from tpnet_dist.models.common.loss import links_loss, split_logits
 from tpnet_dist.training.engine import Engine
-from tpnet_dist.training.link_queries import QueryMaker, Rows
-from tpnet_dist.training.links import PlannedLinks
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class StepOutcome:
 class TrainStep:
     """What a step needs."""
 
-    model: TPNet
+    model: nn.Module
     engine: Engine
     queries: QueryMaker
     seed: int
@@ -87,17 +86,3 @@ def _waiting_for(batches: Iterable[tuple[PlannedLinks, Rows]]) -> Iterator[tuple
         if batch is None:
             return
         yield batch
-
-
-def split_logits(logits: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Of the events, and of all that they are told apart from: (B), (B·C)."""
-    first, *others = logits
-    negative = [first[:, 1:].flatten(), *(block.flatten() for block in others)]
-    return first[:, 0], torch.cat(negative)
-
-
-def links_loss(positive: Tensor, negative: Tensor) -> Tensor:
-    """Summed over links."""
-    logits = torch.cat([positive, negative])
-    labels = torch.cat([torch.ones_like(positive), torch.zeros_like(negative)])
-    return F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")

@@ -7,24 +7,25 @@ from typing import Any
 
 import torch
 
-from tpnet_dist.config import Config
+from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
+from tpnet_dist.batches.link_batches import Rows, rows_ahead
+from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.batches.run_data import RunData
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.stop_request import StopAsked
 from tpnet_dist.errors import InputError
-from tpnet_dist.keyed_draws import SampleKey
+from tpnet_dist.evaluation.protocols import Evaluator, Passes
+from tpnet_dist.evaluation.scoring import Scorer
+from tpnet_dist.evaluation.tables import Figures
+from tpnet_dist.files.progress import Display
+from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.kernels import is_compiled
-from tpnet_dist.ranks.stop_request import StopAsked
-from tpnet_dist.run_log import RunLog
+from tpnet_dist.models.registry import spec_of
 from tpnet_dist.training.best_epoch import evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder
-from tpnet_dist.training.display import Display
-from tpnet_dist.training.evaluation import Evaluator, Passes
-from tpnet_dist.training.event_batches import replay, until_asked_to_stop
-from tpnet_dist.training.figures import Figures
-from tpnet_dist.training.link_queries import Rows, rows_ahead
-from tpnet_dist.training.links import PlannedLinks
 from tpnet_dist.training.progress import Progress
-from tpnet_dist.training.run_data import RunData
+from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.scoring import Scorer
 from tpnet_dist.training.step_meter import StepMeter, remedy_of
 from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.weights_file import start_from_file
@@ -68,7 +69,7 @@ class SeedTrainer:
         progress = self.checkpoints.load_newest(parts.model, parts.step.engine)
         if progress is None:
             world.phase.saved = ""
-            start_from_file(parts.model, self.config.model.weights, world)
+            start_from_file(parts.model, spec_of(self.config), self.config.model.weights, world)
             parts.step.engine.weights_changed()
             return Progress()
         progress.decide_whether_done(self.config.training)

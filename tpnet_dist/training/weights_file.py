@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.model import TPNet
-from tpnet_dist.model.published_names import load_published
-from tpnet_dist.ranks.world import World
+from tpnet_dist.models.spec import ModelSpec
 
 
-def load_weights(model: TPNet, weights: dict[str, torch.Tensor], path: Path) -> None:
+def load_weights(model: nn.Module, weights: dict[str, torch.Tensor], path: Path) -> None:
     """Refuse weights of another shape, naming the first."""
     ours = model.state_dict()
     for name in sorted({*ours, *weights}):
@@ -25,24 +25,26 @@ def load_weights(model: TPNet, weights: dict[str, torch.Tensor], path: Path) -> 
     model.load_state_dict(weights)
 
 
-def start_from_file(model: TPNet, file: str, world: World) -> None:
+def start_from_file(model: nn.Module, spec: ModelSpec, file: str, world: World) -> None:
     """Take the weights of `model.weights`, if it names a file; the first rank reads it for all."""
     if file:
-        start_from(model, world.on_first_rank(lambda: read_state(Path(file))), Path(file))
+        start_from(model, spec, world.on_first_rank(lambda: read_state(Path(file))), Path(file))
 
 
-def start_from(model: TPNet, state: dict[str, Any], path: Path) -> None:
-    """Take the weights of a checkpoint of ours, or of one of the released code by its own names."""
+def start_from(model: nn.Module, spec: ModelSpec, state: dict[str, Any], path: Path) -> None:
+    """Take the weights of a checkpoint of ours, or of a published one by its own names."""
     weights = state.get("model", state)
     if not isinstance(weights, dict) or not all(
         isinstance(name, str) and isinstance(weight, torch.Tensor) for name, weight in weights.items()
     ):
-        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of TPNet")
+        raise InputError(f"{path}: holds no weights by their names; give a checkpoint of {spec.title}")
     if "model" in state:
         load_weights(model, weights, path)
         return
+    if spec.state_names is None:
+        raise InputError(f"{path}: no published checkpoint of {spec.title} can be read; give one of a run")
     try:
-        load_published(model, weights)
+        spec.state_names.load(model, weights)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
 

@@ -12,10 +12,10 @@ from benchmarks.accuracy_sheets import ablation_sheet, main_sheet, width_sheet
 from benchmarks.finished_runs import read_runs
 from benchmarks.paper_ablations import paper_ablation
 from benchmarks.variants import PAPER_VARIANTS, VARIANTS, flags_of, variant_of, width_variant
-from tests.command_line import run_here, sentence_of
-from tests.shared_folder import shared_folder
+from tests.support.command_line import run_here, sentence_of
+from tests.support.shared_folder import shared_folder
 from tests.unit.benchmarks.written_runs import write_run
-from tpnet_dist.settings import parse_train
+from tpnet_dist.config.train_args import parse_train
 
 
 def refusal(*words: object) -> str:

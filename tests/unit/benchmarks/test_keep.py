@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import keep
 from benchmarks.results_line import print_results_line
-from tests.command_line import ROOT, run_here, sentence_of
+from tests.support.command_line import ROOT, run_here, sentence_of
 
 KEPT = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 

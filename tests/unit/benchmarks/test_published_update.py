@@ -3,7 +3,7 @@
 import torch
 
 from benchmarks.published_update import PublishedUpdate
-from tests.reference.literal import LiteralMemory
+from reference.literal import LiteralMemory
 
 NODES, WIDTH, HOPS, DECAY = 20, 8, 3, 0.01
 

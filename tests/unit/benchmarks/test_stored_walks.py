@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from benchmarks.stored_walks import StoredWalks
-from tests.memories import record
-from tpnet_dist.memory.events import BatchEvents
+from tests.support.memories import record
+from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
 

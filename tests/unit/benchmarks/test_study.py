@@ -8,8 +8,8 @@ import pytest
 from benchmarks import accuracy
 from benchmarks.study import StudyRun, refuse_others
 from benchmarks.study_logs import StudyLog
-from tests.command_line import run_here
-from tests.training_runs import small_log
+from tests.support.command_line import run_here
+from tests.support.training_runs import small_log
 from tpnet_dist import train
 from tpnet_dist.errors import InputError
 

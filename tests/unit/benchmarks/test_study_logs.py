@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.study_logs import StudyLog, differences, find_logs
-from tests.event_logs import random_log
+from tests.support.event_logs import random_log
 from tpnet_dist.errors import InputError
 
 

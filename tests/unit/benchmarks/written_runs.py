@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tpnet_dist.config_file import read_preset, write_config
-from tpnet_dist.config_keys import config_from
+from tpnet_dist.config.keys import config_from
+from tpnet_dist.config.toml_files import read_preset, write_config
 
 NEGATIVES = ("random", "historical", "inductive")
 

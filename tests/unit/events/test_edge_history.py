@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.event_logs import random_log
+from tests.support.event_logs import random_log
 from tpnet_dist.events.edge_history import EdgeHistory, edge_ends, edge_keys, places_in
 from tpnet_dist.events.view import EventView
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.event_logs import random_log
+from tests.support.event_logs import random_log
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventLog
 from tpnet_dist.events.folder import staged_folder

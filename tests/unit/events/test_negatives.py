@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.event_logs import random_log
+from tests.support.event_logs import random_log
 from tpnet_dist.events.edge_history import EdgeHistory, edge_keys
 from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.negatives import PAIR_ATTEMPTS, RandomDestinations, SeenEdges
 from tpnet_dist.events.shards import EventColumns
 from tpnet_dist.events.view import EventView, SelectedEvents
-from tpnet_dist.keyed_draws import SampleKey, keyed_integers
+from tpnet_dist.keyed_random import SampleKey, keyed_integers
 
 KEY = SampleKey(seed=3, epoch=1)
 NUM_NODES = 6

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.event_logs import random_log, write_log
+from tests.support.event_logs import random_log, write_log
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.manifest import MANIFEST_NAME, read_manifest, write_manifest

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.event_logs import random_log, write_log
+from tests.support.event_logs import random_log, write_log
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import split as split_module
 from tpnet_dist.events.split import split_log, time_quantile

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.event_logs import random_log, write_log
+from tests.support.event_logs import random_log, write_log
 from tpnet_dist.events.batch_plan import plan_by_events, plan_by_timestamps
 from tpnet_dist.events.view import EventView, touches
 

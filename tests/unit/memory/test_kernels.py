@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.memories import WALKS
+from tests.support.memories import WALKS
 from tpnet_dist.memory.kernels import Clocks, Ends, record_on_device, record_on_host
 from tpnet_dist.memory.walks import LayerRules, Walk, WalkKind
 

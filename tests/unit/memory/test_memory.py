@@ -13,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.memories import (
+from reference.literal import LiteralMemory
+from reference.oracle import Event, batches_of, walk_matrices
+from tests.reference.golden_checks import row_deviation
+from tests.reference.test_oracle import HOPS, NUM_NODES, batch_sizes, decays, last_time, streams
+from tests.support.memories import (
     WALKS,
     YEAR,
     assert_state,
@@ -26,16 +30,12 @@ from tests.memories import (
     read_all,
     record,
 )
-from tests.reference.golden_checks import row_deviation
-from tests.reference.literal import LiteralMemory
-from tests.reference.oracle import Event, batches_of, walk_matrices
-from tests.reference.test_oracle import HOPS, NUM_NODES, batch_sizes, decays, last_time, streams
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.exchange import LocalExchange
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.events import BatchEvents
+from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk, WalkKind
-from tpnet_dist.ranks.blocks import Blocks
-from tpnet_dist.ranks.exchange import LocalExchange
 
 # ---- the theorems ------------------------------------------------------------------------------------------
 

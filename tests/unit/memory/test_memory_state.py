@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tests.memories import (
+from tests.reference.test_oracle import HOPS
+from tests.support.memories import (
     WALKS,
     assert_state,
     batch,
@@ -13,7 +14,6 @@ from tests.memories import (
     random_events,
     record,
 )
-from tests.reference.test_oracle import HOPS
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk, WalkKind

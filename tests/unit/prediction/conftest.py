@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.predictors import shop_log, untrained_run
-from tests.training_runs import small_config
+from tests.support.predictors import shop_log, untrained_run
+from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 
 
 @pytest.fixture(scope="module")

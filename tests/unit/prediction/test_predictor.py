@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.command_line import ROOT
-from tests.event_logs import write_log
-from tests.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, untrained_run
-from tests.training_runs import small_config
+from tests.support.command_line import ROOT
+from tests.support.event_logs import write_log
+from tests.support.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, untrained_run
+from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory

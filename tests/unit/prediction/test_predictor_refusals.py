@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, shop_log
+from tests.support.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, shop_log
 from tpnet_dist import Predictor
 from tpnet_dist.errors import InputError
 from tpnet_dist.prediction import build

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.event_logs import write_log
+from tests.support.event_logs import write_log
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import Manifest
 from tpnet_dist.prediction.times import as_times

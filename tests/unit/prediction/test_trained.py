@@ -11,18 +11,17 @@ import pyarrow as pa
 import pytest
 import torch
 
-from tests.event_logs import random_log, write_log
-from tests.forged_steps import Evil, forge
-from tests.predictors import step_of, untrained_run
-from tests.training_runs import small_config
+from tests.support.event_logs import random_log, write_log
+from tests.support.predictors import step_of, untrained_run
+from tests.support.tampered_checkpoints import Evil, forge
+from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
-from tpnet_dist.config import Config
+from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.model.published_names import to_published
-from tpnet_dist.prediction.trained import PROJECTION_NAME
+from tpnet_dist.models.registry import spec_of
+from tpnet_dist.models.tpnet.published_names import RANDOM_FEATURES, to_published
 from tpnet_dist.training.run_folder import RunFolder
-from tpnet_dist.training.run_model import build_model
 
 NODES, WIDE = 12, 16
 
@@ -166,7 +165,7 @@ def test_a_folder_that_does_not_say_how_far_it_had_come_is_refused(
 
 def published_state(config: Config) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
-    model = build_model(config, EventLog(config.data.folder))
+    model = spec_of(config).make(config, EventLog(config.data.folder).shape)
     return to_published(model, node_width=WIDE, edge_width=WIDE)
 
 
@@ -185,7 +184,7 @@ def test_random_features_of_a_released_checkpoint_are_taken_by_raw_id(config: Co
     order = draw.permutation(NODES)
     src, dst = draw.integers(0, NODES, (2, 150))
     features = torch.from_numpy(draw.standard_normal((NODES + 1, 8)).astype(np.float32))
-    state, path = {**published_state(config), PROJECTION_NAME: features}, tmp_path / "theirs.pkl"
+    state, path = {**published_state(config), RANDOM_FEATURES: features}, tmp_path / "theirs.pkl"
     torch.save(state, path)
     scores = []
     for number, dense in enumerate((np.arange(NODES), order)):

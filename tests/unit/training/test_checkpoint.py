@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.checkpoints import engine_of, folder_at, small_model
-from tests.rank_pool import world_of_one
-from tpnet_dist.config import TrainingConfig
+from benchmarks.rank_pool import world_of_one
+from tests.support.checkpoints import engine_of, folder_at, small_model
+from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.errors import InputError
-from tpnet_dist.model import TPNet
+from tpnet_dist.models.tpnet.model import TPNet
 from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.weights_file import read_state
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
-from tests.checkpoints import Heard, engine_of, folder_at, small_model
-from tests.forged_steps import Evil, forge, metadata_of
-from tests.rank_pool import world_of_one
-from tpnet_dist.model import TPNet
+from benchmarks.rank_pool import world_of_one
+from tests.support.checkpoints import Heard, engine_of, folder_at, small_model
+from tests.support.tampered_checkpoints import Evil, forge, metadata_of
+from tpnet_dist.models.tpnet.model import TPNet
 from tpnet_dist.training.progress import Progress
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tpnet_dist.config import TrainingConfig
+from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.errors import InputError
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 

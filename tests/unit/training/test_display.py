@@ -2,8 +2,8 @@
 
 import pytest
 
-from tpnet_dist.training import display
-from tpnet_dist.training.display import LineDisplay
+from tpnet_dist.files import progress as display
+from tpnet_dist.files.progress import LineDisplay
 
 
 def test_events_of_an_earlier_process_do_not_count_as_speed(

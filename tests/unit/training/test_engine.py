@@ -3,14 +3,14 @@
 import subprocess
 import sys
 
-from tests.command_line import ROOT
+from tests.support.command_line import ROOT
 
 SECONDS = 100
 
 OUTLIVES_ITS_WORLD = """
 import sys, torch
-from tests.checkpoints import engine_of, small_model
-from tests.rank_pool import world_of_one
+from tests.support.checkpoints import engine_of, small_model
+from benchmarks.rank_pool import world_of_one
 
 for _ in range(20):  # once does not always show it
     sys.setswitchinterval(0.005)

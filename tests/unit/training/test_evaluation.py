@@ -10,18 +10,18 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.rank_pool import world_of_one
-from tests.training_runs import small_config, small_log
-from tpnet_dist.ranks.world import World
-from tpnet_dist.run_log import flat
-from tpnet_dist.training import scoring
-from tpnet_dist.training.edge_bank_figures import edge_bank_figures
-from tpnet_dist.training.evaluation import Evaluator, Passes
-from tpnet_dist.training.event_batches import replay
-from tpnet_dist.training.figures import mean_and_deviation, tabulate
-from tpnet_dist.training.run_data import RunData
+from benchmarks.rank_pool import world_of_one
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.batches.event_batches import replay
+from tpnet_dist.batches.run_data import RunData
+from tpnet_dist.distributed.world import World
+from tpnet_dist.evaluation import scoring
+from tpnet_dist.evaluation.baselines import edge_bank_figures
+from tpnet_dist.evaluation.protocols import Evaluator, Passes
+from tpnet_dist.evaluation.scoring import Scorer
+from tpnet_dist.evaluation.tables import mean_and_deviation, tabulate
+from tpnet_dist.training.run_log import flat
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.scoring import Scorer
 
 KINDS = ("random", "historical", "inductive")
 

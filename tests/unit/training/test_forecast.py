@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.rank_pool import world_of_one
-from tests.training_runs import small_config, small_log
-from tpnet_dist.config import Config
+from benchmarks.rank_pool import world_of_one
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.ranks.portions import Portions
-from tpnet_dist.ranks.world import World
-from tpnet_dist.training import memory_sizes, room
-from tpnet_dist.training.forecast import Forecast, remarks_on
+from tpnet_dist.sizing import memory_sizes
+from tpnet_dist.sizing import require_room as room
+from tpnet_dist.training.preflight import Forecast, remarks_on
 from tpnet_dist.training.run import evaluate
 from tpnet_dist.training.run_folder import RunFolder
 

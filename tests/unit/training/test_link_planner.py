@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from tests.event_logs import random_log
-from tests.given_negatives import GivenNegatives
+from tests.support.event_logs import random_log
+from tests.support.given_negatives import GivenNegatives
+from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.batches.planner import LinkPlanner
+from tpnet_dist.batches.run_data import chunks_of
+from tpnet_dist.distributed.exchange import LocalExchange
+from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.events.batch_plan import plan_by_events, plan_by_timestamps
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.memory.neighbor_build import build_neighbor_index
+from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.sharded_neighbors import ShardedNeighbors
-from tpnet_dist.ranks.exchange import LocalExchange
-from tpnet_dist.ranks.portions import Portions
-from tpnet_dist.training.link_planner import LinkPlanner
-from tpnet_dist.training.links import PlannedLinks
-from tpnet_dist.training.run_data import chunks_of
+from tpnet_dist.neighbors.build import build_neighbor_index
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
 
 EVENTS, NODES, NEIGHBORS = 90, 12, 3
 

@@ -6,17 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.training_runs import small_config, small_log
-from tpnet_dist.config import Config
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.world import DEFAULT_TIMEOUT, World
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.kernels import Clocks
-from tpnet_dist.planning.devices import device_named
-from tpnet_dist.planning.log_shape import LogShape
-from tpnet_dist.planning.rank_bytes import borrowed_rows_of, rank_bytes
-from tpnet_dist.ranks.world import DEFAULT_TIMEOUT, World
-from tpnet_dist.training.memory_sizes import MemorySizes, memory_nodes, step_bytes_of, weight_bytes_of
-from tpnet_dist.training.run_model import build_model
+from tpnet_dist.models.registry import spec_of
+from tpnet_dist.sizing.devices import device_named
+from tpnet_dist.sizing.memory_sizes import MemorySizes, memory_nodes, step_bytes_of, weight_bytes_of
+from tpnet_dist.sizing.rank_bytes import borrowed_rows_of, rank_bytes
 
 HOST = torch.device("cpu")
 
@@ -78,9 +77,9 @@ def test_clocks_take_nothing_from_a_gpu(log: EventLog) -> None:
 
 @pytest.mark.parametrize("device", ["rtx3090", "cpu"])
 def test_the_planner_foretells_what_a_run_keeps(log: EventLog, device: str) -> None:
-    config, shape, planned = config_of(log), LogShape.of(log), device_named(device)
+    config, shape, planned = config_of(log), log.shape, device_named(device)
     world = replace(world_of(4), device=HOST if planned.is_host else torch.device("cuda"))
-    weights = weight_bytes_of(build_model(config, log))
+    weights = weight_bytes_of(spec_of(config).make(config, log.shape))
     neighbors = rank_bytes(config, shape, 4, planned).neighbors
     step = step_bytes_of(config, log, 4)
     for free, keeps in ((weights + step, False), (weights + step + 40_000, True), (10**9, True)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.training.metrics import LinkScores, ranking
+from tpnet_dist.evaluation.metrics import LinkScores, ranking
 
 
 def test_ap_and_auc_by_hand():

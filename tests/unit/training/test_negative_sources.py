@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.event_logs import write_log
+from tests.support.event_logs import write_log
+from tpnet_dist.batches.negatives import Universe, first_unseen
+from tpnet_dist.evaluation.edge_bank import EdgeBank
 from tpnet_dist.events.batch_plan import plan_by_timestamps
-from tpnet_dist.events.edge_bank import EdgeBank
 from tpnet_dist.events.view import EventView
-from tpnet_dist.keyed_draws import SampleKey
-from tpnet_dist.training.negative_sources import Universe, first_unseen
+from tpnet_dist.keyed_random import SampleKey
 
 BATCH_SIZE = 4
 # one event each at times 0 … 7, then twelve at time 8 with edges that were never seen: three pieces

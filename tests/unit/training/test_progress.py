@@ -1,6 +1,6 @@
 """When training is over: by epochs, patience or steps, and when it goes on after all."""
 
-from tpnet_dist.config import TrainingConfig
+from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.training.progress import Progress
 
 

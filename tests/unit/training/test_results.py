@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tpnet_dist.training.results import print_results
+from tpnet_dist.evaluation.results import print_results
 
 KINDS = ("random", "historical", "inductive")
 METRICS = ("ap", "auc", "ap_whole", "auc_whole", "mrr", "hits@10")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.rank_pool import world_of_one
-from tpnet_dist.config import Config
+from benchmarks.rank_pool import world_of_one
+from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
-from tpnet_dist.only_writer import only_writer
+from tpnet_dist.files.folder_lock import only_writer
 from tpnet_dist.training.run_folder import RunFolder
 
 

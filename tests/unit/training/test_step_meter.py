@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from tests.rank_pool import world_of_one
-from tpnet_dist.config import Config, ModelConfig
+from benchmarks.rank_pool import world_of_one
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.exchange_stats import ExchangeAccount
 from tpnet_dist.errors import InputError
-from tpnet_dist.ranks.account import ExchangeAccount
-from tpnet_dist.training.display import Display
+from tpnet_dist.files.progress import Display
+from tpnet_dist.models.tpnet.config import TPNetConfig
 from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.step_meter import StepMeter, remedy_of
 from tpnet_dist.training.train_step import StepOutcome
@@ -87,6 +88,6 @@ def test_a_remedy_names_only_files_that_there_are() -> None:
 
 
 def test_a_remedy_does_not_advise_what_is_so_already() -> None:
-    unscaled = Config(model=ModelConfig(scale=False))
+    unscaled = Config(model=TPNetConfig(scale=False))
     assert "or with model.scale true" in remedy_of(unscaled, Progress(), "")
     assert "model.scale" not in remedy_of(Config(), Progress(), "")

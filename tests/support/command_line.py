@@ -1,0 +1,77 @@
+"""Run the project's commands as a user does, with real files.
+
+Most run in the process of the tests: another takes seconds to start, and says the same. What is about
+signals, pipes or the end of a process runs in one of its own.
+"""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from data_prep.__main__ import PROGRAM, main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Done = subprocess.CompletedProcess[str]
+
+
+def run_here(command: Callable[[], None], *words: object) -> Done:
+    """A command's `main` as if these were its words."""
+    argv = ["command", *map(str, words)]
+    out, err, interrupt, code = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGINT), 0
+    try:
+        with (
+            patch.object(sys, "argv", argv),
+            # not this process
+            patch("tpnet_dist.errors.leave", sys.exit),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            command()
+    except SystemExit as stopped:
+        code = int(stopped.code or 0)
+    finally:
+        # a command that fails is about to end, and keeps its own handler
+        signal.signal(signal.SIGINT, interrupt)
+    return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
+
+
+def run_data_prep(*words: object, **options: Any) -> Done:
+    """In a process of its own."""
+    command = [sys.executable, "-m", "data_prep", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, **options)
+
+
+def convert(*words: object) -> None:
+    done = run_here(main, "convert", *words)
+    assert done.returncode == 0, done.stderr
+
+
+def describe(folder: Path, *flags: str) -> dict[str, Any]:
+    done = run_here(main, "describe", folder, "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+def refusal(*words: object, **options: Any) -> str:
+    """The one sentence a bad input gets; with `options`, of a process of its own."""
+    done = run_data_prep(*words, **options) if options else run_here(main, *words)
+    return sentence_of(done, PROGRAM)
+
+
+def sentence_of(done: Done, program: str) -> str:
+    """Checks all that holds for every refusal."""
+    assert done.returncode == 2, (done.returncode, done.stderr)
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith(f"{program}: error: ")
+    return lines[0].removeprefix(f"{program}: error: ")

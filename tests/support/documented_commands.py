@@ -1,0 +1,140 @@
+"""The commands that the README and docs/ show, and how tests run each of them: small, on CPU ranks."""
+
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.end_to_end import test_launch_files
+from tests.support.command_line import ROOT
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`([^`]+)`")
+_PROGRAM = re.compile(
+    r"(?:/usr/bin/time .*)?(?:python3? -|torchrun |sbatch |launch/\w+\.sh |(?:pre|tr)\w+ .*--)"
+)
+_PLACEHOLDER = re.compile(r"…|(?<![\w=])[A-Z]+(?![\w=])")
+
+SET_UP = ("make ", "source ", "pip install ", "playwright install ")
+"""Beginnings of commands that whoever runs tests has run, or `make demo` itself."""
+RUN_ELSEWHERE = {
+    "launch/several_nodes.sh": test_launch_files.test_two_nodes_train_as_one_does,
+    "launch/deepspeed.sh": test_launch_files.test_deepspeeds_launcher_trains_and_goes_on_after_a_kill,
+    "sbatch": test_launch_files.test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first,
+}
+"""Beginnings of commands that take another machine or launcher, and the test that runs the like."""
+
+_SMALL_MODEL = {
+    "--memory.width": "16",
+    "--model.neighbors": "4",
+    "--model.time-width": "8",
+    "--model.channels": "16",
+    "--model.mixer-layers": "1",
+    "--training.batch-size": "50",
+    "--training.epochs": "1",
+    "--training.max-steps": "4",
+}
+_SMALLER: dict[str, dict[str, str]] = {
+    "-m tpnet_dist.train": _SMALL_MODEL,
+    "launch/one_node.sh": _SMALL_MODEL,
+    "-m tpnet_dist.evaluate": {"--mrr-negatives": "5"},
+    "-m data_prep convert": {"--overwrite": ""},
+    "-m data_prep synth": {"--overwrite": "", "--events": "1e3"},
+    "-m benchmarks.accuracy": {
+        "--epochs": "1",
+        "--config": "small.toml",
+        "--seeds": "0",
+        "--variants": "'without time'",
+        "--widths": "1",
+    },
+    "-m benchmarks.ablations data/uci": {"--epochs": "1"},
+    "-m benchmarks.scalability": {"--edges": "2400", "--steps": "1", "--ranks": "1 2", "--device": "cpu"},
+    "-m benchmarks.planner": {"--report-only": ""},
+    "-m benchmarks.train_step": {"--steps": "1", "--turns": "1", "--ranking": "5", "--ranking-events": "20"},
+    "-m benchmarks.neighbors": {"--events": "1e4", "--nodes": "1e3"},
+    "-m benchmarks.exchange": {
+        "--events": "400",
+        "--warm-up": "400",
+        "--random-nodes": "0",
+        "--ranks": "2",
+    },
+}
+"""What each command's words are made to be, so that it takes seconds."""
+LARGER = "larger"
+"""A log with some batches of 200 to train on."""
+_HERE = {
+    "-m benchmarks.train_step --data data/uci ": f"-m benchmarks.train_step --data data/{LARGER} ",
+    "one_node.sh gpu ": "one_node.sh 2 ",
+    "-m benchmarks.ablations ": "-m benchmarks.ablations data/uci ",
+    " -k learnable ": " --collect-only -k learnable ",
+}
+"""What is not at hand, or takes longer."""
+SMALL_SETTINGS = (
+    "[model]\nneighbors = 4\ntime_width = 8\nchannels = 16\nmixer_layers = 1\n[memory]\nwidth = 16\n"
+)
+
+
+@dataclass(frozen=True)
+class Documented:
+    """A command as a page shows it, without its comment."""
+
+    page: str
+    command: str
+
+    def is_set_up(self) -> bool:
+        return self.command.startswith(SET_UP)
+
+    def elsewhere(self) -> Callable[..., None] | None:
+        """The test that runs it, if the pages' test does not."""
+        return next((test for start, test in RUN_ELSEWHERE.items() if self.command.startswith(start)), None)
+
+    def small(self) -> str:
+        """The command with its sizes made small, for a machine without GPUs."""
+        first, *rest = self.command.split(" | ")
+        for shown, here in _HERE.items():
+            first = first.replace(shown, here)
+        trains_nothing = "--runs" in first or "--check" in first
+        changes = next((new for part, new in _SMALLER.items() if part in first), {})
+        for flag, value in {} if trains_nothing else changes.items():
+            first = _with(first, flag, value)
+        # kept in the folder of the test, not among the project's results
+        rest = [f"{part} --folder ." if "-m benchmarks.keep" in part else part for part in rest]
+        return " | ".join([first, *rest])
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands_of(page: Path) -> list[Documented]:
+    """In order; lines that a backslash continues are one."""
+    text = "".join(blocks_of(page, "bash")).replace("\\\n", " ")
+    commands = [re.sub(r"\s+# .*", "", line).strip() for line in text.splitlines()]
+    name = str(page.relative_to(ROOT))
+    return [Documented(name, re.sub(r" +", " ", command)) for command in commands if command]
+
+
+def blocks_of(page: Path, language: str) -> list[str]:
+    return [block for said, block in _FENCE.findall(page.read_text()) if said == language]
+
+
+def mentioned_commands(page: Path) -> list[str]:
+    """Commands in running text and in blocks of no language; not names of programs, nor forms to fill in."""
+    text, _, _ = page.read_text().partition("\n## Map\n")
+    lines = [line for block in blocks_of(page, "") for line in block.splitlines()]
+    spans = [" ".join(span.split()) for span in _INLINE.findall(_FENCE.sub("", text))]
+    shown = [words for words in lines + spans if _PROGRAM.match(words) and not _PLACEHOLDER.search(words)]
+    return [words for words in shown if len(words.split()) > len(["python", "-m", "module"])]
+
+
+def _with(command: str, flag: str, value: str) -> str:
+    """The flag given that value, in the place where it is, or at the end."""
+    words = shlex.split(command)
+    if flag not in words:
+        return f"{command} {flag} {value}".rstrip()
+    place = words.index(flag)
+    after = place + 1
+    while after < len(words) and not words[after].startswith("--"):
+        after += 1
+    return shlex.join([*words[: place + 1], *value.split(), *words[after:]])

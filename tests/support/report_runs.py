@@ -1,0 +1,85 @@
+"""Run folders with figures made up by hand, written by the parts that write real ones."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tpnet_dist.config.schema import Config, DataConfig, EvaluationConfig, TrainingConfig
+from tpnet_dist.config.toml_files import write_config
+
+KINDS = ("random", "historical", "inductive")
+
+
+def figures(ap: float) -> dict[str, Any]:
+    """Of both kinds of events against all negatives."""
+    by_kind = {
+        kind: {"ap": ap - 0.1 * place, "auc": ap - 0.1 * place - 0.01} for place, kind in enumerate(KINDS)
+    }
+    return {"transductive": by_kind, "inductive": by_kind}
+
+
+def results_of(ap: float, **more: Any) -> dict[str, Any]:
+    """Of one seed that is finished."""
+    return {
+        "val": figures(ap - 0.02),
+        "test": figures(ap),
+        "best_epoch": 2,
+        "epochs_run": 3,
+        "events_per_second": {"train": 124.4, "score": 367.0},
+        "batching": "events",
+        "protocol": "dyglib",
+        "update": True,
+        "ranks": 2,
+        "device": "cpu",
+        "peak_memory_bytes": 3 * 2**29,
+        "peak_memory_bytes_by_rank": [3 * 2**29, 2**30],
+        **more,
+    }
+
+
+def metrics_of(seed: int = 0, epochs: int = 3, steps: int = 4) -> list[dict[str, Any]]:
+    """Lines of `metrics.jsonl`: a second for each step, two for each evaluation."""
+    lines: list[dict[str, Any]] = []
+    seconds = 0.0
+    for epoch in range(1, epochs + 1):
+        for step in range(steps * (epoch - 1) + 1, steps * epoch + 1):
+            seconds += 1
+            place = {"step": step, "seconds": seconds, "seed": seed, "epoch": epoch}
+            lines.append({"kind": "step", **place, "loss": 1 / step, "running_ap": 0.8})
+        seconds += 2
+        ap = {"random": {"ap": 0.9 + 0.01 * epoch, "auc": 0.8 + 0.01 * epoch}}
+        part = {"transductive": ap, "inductive": ap}
+        place = {"step": steps * epoch, "seconds": seconds, "seed": seed, "epoch": epoch}
+        lines.append({"kind": "eval", **place, "train_loss": 0.5 / epoch, "val": part})
+    return lines
+
+
+def config_of(folder: str = "data/nowhere/uci", *, seeds: tuple[int, ...] = (0,), **training: Any) -> Config:
+    several = {"seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
+    return Config(
+        data=DataConfig(folder=folder),
+        training=replace(TrainingConfig(epochs=3), **several, **training),
+        evaluation=EvaluationConfig(negatives=KINDS),
+    )
+
+
+def write_run(
+    folder: Path,
+    config: Config | None = None,
+    results: dict[str, Any] | None = None,
+    metrics: list[dict[str, Any]] | None = None,
+    log_id: str | None = None,
+) -> Path:
+    """What is None is not there."""
+    folder.mkdir(parents=True)
+    write_config(config or config_of(), folder / "config.toml")
+    if metrics is not None:
+        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in metrics))
+    if results is not None:
+        (folder / "results.json").write_text(json.dumps(results))
+    if log_id is not None:
+        step = folder / "checkpoints" / "seed-0" / "step-00000001"
+        step.mkdir(parents=True)
+        (step / "manifest.json").write_text(json.dumps({"log_id": log_id}))
+    return folder

@@ -1,0 +1,92 @@
+"""Timestamp batches of a view as the memory takes them, and which of them are recorded together."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tpnet_dist.distributed.stop_request import StopAsked
+from tpnet_dist.distributed.world import World
+from tpnet_dist.events.batch_plan import BatchPlan, Positions
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.shards import EventColumns, concatenate
+from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.memory.event_run import BatchEvents, EventRun
+from tpnet_dist.memory.memory import Memory
+
+Progress = Callable[[int], None]
+"""Told how many events were just recorded."""
+
+
+def until_asked_to_stop(world: World) -> Progress:
+    """For `replay`: ends it with StopAsked, on all ranks after the same batch."""
+
+    def look(num_events: int) -> None:
+        if (asked := world.asked_to_stop()) is not None:
+            raise StopAsked(asked)
+
+    return look
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """One timestamp batch."""
+
+    selected: SelectedEvents
+    time_B: Tensor
+    """Seconds since the log's first event."""
+    recorded: BatchEvents
+    """Once its rows are read: its own events; with the last batch of a group of equal times those of the
+    whole group, with the others none."""
+
+
+def batches_to_record(
+    log: EventLog, view: EventView, plan: BatchPlan, from_batch: int = 0
+) -> Iterator[EventBatch]:
+    """As the memory takes them; `log` tells what their times mean."""
+    group: list[BatchEvents] = []
+    for batch, selected in view.batches(plan, from_batch):
+        columns = selected.columns
+        events = BatchEvents(
+            torch.from_numpy(columns.src.astype(np.int64)),
+            torch.from_numpy(columns.dst.astype(np.int64)),
+            torch.from_numpy(log.seconds(columns.time)),
+        )
+        group.append(events)
+        if batch.record_stop < batch.stop:
+            yield EventBatch(selected, events.time_B, BatchEvents.none())
+            continue
+        yield EventBatch(selected, events.time_B, BatchEvents.joined(group))
+        group = []
+
+
+def replay(
+    memory: Memory,
+    log: EventLog,
+    view: EventView,
+    plan: BatchPlan,
+    num_batches: int | None = None,
+    *,
+    progress: Progress = lambda num_events: None,
+) -> None:
+    """Record the first batches of a view, or all, scoring none: the memory ends as if they had been."""
+    recorded = np.unique(plan.recorded[: None if num_batches is None else num_batches + 1])
+    memory.catch_up(_unread_runs(log, view, recorded), int(recorded[-1]), progress=progress)
+
+
+def _unread_runs(log: EventLog, view: EventView, recorded: Positions) -> Iterator[EventRun]:
+    """Whole batches, as many as a chunk of the view has."""
+    done, waiting = 0, list[EventColumns]()
+    for chunk in view.stream(0, int(recorded[-1])):
+        waiting.append(chunk.columns)
+        stop = done + sum(map(len, waiting))
+        borders = recorded[np.searchsorted(recorded, done) : np.searchsorted(recorded, stop, side="right")]
+        if len(borders) < 2:
+            # a group of equal times goes on
+            continue
+        columns, count = concatenate(waiting), int(borders[-1]) - done
+        now, waiting = columns[:count], [columns[count:]]
+        yield EventRun.from_columns(now.src, now.dst, log.seconds(now.time), borders - done)
+        done += count

@@ -1,0 +1,94 @@
+"""Which negatives a part of the log is told apart from, and the universe they are drawn from.
+
+Shape letters: B events of a rank's slice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpnet_dist.batches.planner import NegativeEnds, Negatives
+from tpnet_dist.config.schema import NegativeKind
+from tpnet_dist.events.edge_history import EdgeHistory
+from tpnet_dist.events.moment_edges import MomentEdges
+from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
+from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.keyed_random import SampleKey
+
+
+@dataclass(frozen=True)
+class RandomNegatives:
+    """The source stays; destinations are drawn from the distinct ones of the universe."""
+
+    destinations: RandomDestinations
+    key: SampleKey
+    count: int = 1
+    avoid_true: bool = False
+    """For ranking: the true destination is no competitor of itself."""
+
+    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
+        mine = batch[here]
+        avoided_B = mine.columns.dst if self.avoid_true else None
+        return NegativeEnds(None, self.destinations.draw(self.key, mine.index, self.count, avoid_B=avoided_B))
+
+
+@dataclass(frozen=True)
+class SeenNegatives:
+    """Both ends are replaced by those of an edge seen earlier that none of the batch's times has."""
+
+    edges: SeenEdges
+    key: SampleKey
+
+    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
+        start, stop, _ = here.indices(len(batch))
+        src_B, dst_B = self.edges.draw(self.key, batch, start, stop)
+        return NegativeEnds(src_B, dst_B[:, None])
+
+
+def first_unseen(batch: SelectedEvents, before_moment: bool) -> int:
+    """The event of the log before which a batch may look back.
+
+    In `events` batching its first. In `timestamps` batching the first of the same time, since a batch may be
+    a piece of a larger group, of whose other pieces nothing must be known.
+    """
+    return int((batch.moment if before_moment else batch.index)[0])
+
+
+class Universe:
+    """Events that negatives are drawn from; what it takes to draw is made on first use, once.
+
+    `inductive` negatives are edges first seen after the `known` events. DyGLib takes for known what happened
+    up to the end of training, events of new nodes included, though training does not see those.
+    `before_moment`: EdgeBank knows edges of earlier times, not merely of earlier batches.
+    """
+
+    def __init__(
+        self, events: EventView, *, known: EventView | None = None, before_moment: bool = False
+    ) -> None:
+        self._events, self._known, self.before_moment = events, known, before_moment
+        self._destinations: RandomDestinations | None = None
+        self._moments: MomentEdges | None = None
+        self._edges: dict[NegativeKind, SeenEdges] = {}
+
+    def random(self, key: SampleKey, count: int = 1, *, avoid_true: bool = False) -> RandomNegatives:
+        self._destinations = self._destinations or RandomDestinations.of(self._events)
+        return RandomNegatives(self._destinations, key, count, avoid_true)
+
+    def negatives(self, kinds: Sequence[NegativeKind], key: SampleKey) -> list[Negatives]:
+        """In the order of `kinds`, of which `random` must be the first if it is among them."""
+        return [
+            self.random(key) if kind == "random" else SeenNegatives(self._seen(kind), key) for kind in kinds
+        ]
+
+    def _seen(self, kind: NegativeKind) -> SeenEdges:
+        if self._moments is None:
+            # also of events that the universe leaves out: what happened is no negative
+            events = self._events
+            self._moments = MomentEdges.of(EventView(events.log, events.start, events.stop))
+        if kind not in self._edges:
+            known = self._known if kind == "inductive" else None
+            self._edges[kind] = SeenEdges(
+                EdgeHistory.of(self._events),
+                self._moments,
+                known=None if known is None else EdgeHistory.of(known),
+            )
+        return self._edges[kind]

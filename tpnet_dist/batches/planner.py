@@ -1,0 +1,260 @@
+"""Turn timestamp batches into requests to the memory: negatives, neighbours, who needs which rows.
+
+Nothing here needs a row, so all of it runs ahead of the memory, in the pipeline's thread.
+
+Shape letters: B events of a rank's slice, S ends of an event, M neighbours of an end, Q = B·S.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.profiler import record_function
+
+from tpnet_dist.batches.event_batches import batches_to_record
+from tpnet_dist.batches.links import LinkBlock, PlannedLinks
+from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.events.batch_plan import BatchPlan
+from tpnet_dist.events.grown_features import FeatureRows
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.view import EventView, SelectedEvents
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.memory.event_run import BatchEvents
+from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.memory.run_length import MOST_BATCHES, in_runs
+from tpnet_dist.models.spec import Needs
+from tpnet_dist.neighbors.index import NeighborLookup, Neighbors
+
+MAX_ENDS = 1 << 20
+_FURTHER = 4
+"""Added to the number of a block's queries for draws of further neighbours."""
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class NegativeEnds:
+    """What a slice's events are told apart from."""
+
+    src_B: Ids | None
+    """None: the source of the event itself."""
+    dst_BC: Ids
+
+
+class Negatives(Protocol):
+    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
+        """For the events `here` of a whole batch; the same whichever rank asks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkPlanner:
+    """How a part of the log is asked about."""
+
+    log: EventLog
+    portions: Portions
+    neighbors: NeighborLookup
+    needs: Needs
+    sample_key: SampleKey
+    negatives: Sequence[Negatives]
+    padding_node: int | None = None
+    """The node that stands in empty neighbour slots and is taken for a neighbour there, as in the released
+    code, which also reads rows at the last recorded time; None: empty slots are left out."""
+    later_features: FeatureRows | None = None
+    """Edge features, where there are more events than in the log; None: the log's."""
+
+    def requests(
+        self,
+        view: EventView,
+        plan: BatchPlan,
+        *,
+        from_batch: int = 0,
+        record: bool = True,
+        memory_time: float = 0.0,
+        events_per_piece: int | None = None,
+    ) -> Iterator[MemoryRequest[PlannedLinks]]:
+        """For each batch one, or one for each piece of it; a batch is recorded with its last.
+
+        `memory_time`: of the last event that is recorded already.
+        """
+        _compute_alone()
+        drafts = self._drafts(view, plan, from_batch, record, memory_time, events_per_piece)
+        for together in in_runs(drafts, lambda: MOST_BATCHES, lambda draft: len(draft.recorded)):
+            yield from self._finish(together)
+
+    def _drafts(
+        self,
+        view: EventView,
+        plan: BatchPlan,
+        from_batch: int,
+        record: bool,
+        memory_time: float,
+        events_per_piece: int | None,
+    ) -> Iterator["_Draft"]:
+        nothing = BatchEvents.none()
+        for batch in batches_to_record(self.log, view, plan, from_batch):
+            recorded = batch.recorded if record else nothing
+            *pieces, last = self._pieces(len(batch.selected), events_per_piece)
+            for piece in pieces:
+                yield self._draft(batch.selected, batch.time_B, piece, memory_time, nothing)
+            yield self._draft(batch.selected, batch.time_B, last, memory_time, recorded)
+            memory_time = float(recorded.time_B[-1]) if len(recorded) else memory_time
+
+    def _pieces(self, num_events: int, events_per_piece: int | None) -> list[slice]:
+        """Of this rank's slice, none in two portions unless it is the whole slice; as many on every rank,
+        though some may be empty."""
+        portions, whole = self.portions, self.portions.slice_of(num_events)
+        if events_per_piece is None or portions.largest_slice(num_events) <= events_per_piece:
+            return [whole]
+        mine, none = portions.mine(num_events), slice(whole.stop, whole.stop)
+        mine += [none] * (portions.most_per_rank - len(mine))
+        return [
+            slice(min(start, portion.stop), min(start + events_per_piece, portion.stop))
+            for portion in mine
+            for start in range(portion.start, portion.start + portions.largest(num_events), events_per_piece)
+        ]
+
+    @record_function("plan")
+    def plan(
+        self, selected: SelectedEvents, seconds: Tensor, here: slice, memory_time: float
+    ) -> PlannedLinks:
+        """The events `here` of some that need not be in the log, at `seconds` since its first event."""
+        draft = self._draft(selected, seconds, here, memory_time, BatchEvents.none())
+        [request] = self._finish([draft])
+        return request.note
+
+    @record_function("plan")
+    def _draft(
+        self,
+        selected: SelectedEvents,
+        seconds: Tensor,
+        here: slice,
+        memory_time: float,
+        recorded: BatchEvents,
+    ) -> "_Draft":
+        mine = selected[here]
+        time_B = seconds[here]
+        read_time_B = time_B if self.padding_node is None else torch.full_like(time_B, memory_time)
+        links: list[tuple[Ids, Ids]] = [(mine.columns.src, mine.columns.dst[:, None])]
+        for negatives in self.negatives:
+            drawn = negatives.draw(selected, here)
+            if drawn.src_B is None:
+                links[0] = (links[0][0], np.concatenate([links[0][1], drawn.dst_BC], axis=1))
+            else:
+                links.append((drawn.src_B, drawn.dst_BC))
+        ends = [torch.from_numpy(np.column_stack(pair).astype(np.int64)) for pair in links]
+        return _Draft(mine, read_time_B, ends, self._portions(len(selected), here), recorded)
+
+    @record_function("plan")
+    def _finish(self, drafts: Sequence["_Draft"]) -> list[MemoryRequest[PlannedLinks]]:
+        """With one look-up of neighbours for all: other ranks take part in it."""
+        found, means = self._find(drafts), self._neighbor_means(drafts)
+        requests = []
+        for draft in drafts:
+            blocks = tuple(
+                self._block(draft.mine, ends_BS, next(found), next(means)) for ends_BS in draft.ends
+            )
+            planned = PlannedLinks(
+                torch.from_numpy(draft.mine.index), draft.read_time_B, blocks, draft.portions
+            )
+            requests.append(MemoryRequest(planned.nodes(), draft.recorded, planned))
+        return requests
+
+    def _portions(self, num_events: int, here: slice) -> tuple[slice, ...]:
+        """What of each portion of this rank is `here`."""
+        start, stop, _ = here.indices(num_events)
+        return tuple(
+            slice(min(max(portion.start, start), stop) - start, min(max(portion.stop, start), stop) - start)
+            for portion in self.portions.mine(num_events)
+        )
+
+    def _block(
+        self, mine: SelectedEvents, ends_BS: Tensor, found: Neighbors, means_QF: Tensor | None
+    ) -> LinkBlock:
+        shape = (*ends_BS.shape, self.needs.neighbors)
+        mask_BSM, ids_BSM = found.mask_BM.view(shape), found.ids_BM.view(shape)
+        # without a padding node any node of the link serves, since empty slots are left out
+        padding = ends_BS[:, :, None] if self.padding_node is None else torch.tensor(self.padding_node)
+        # a copy, since Arrow's buffers may not be written to
+        since_BSM = torch.tensor(mine.columns.time).view(-1, 1, 1) - found.times_BM.view(shape)
+        return LinkBlock(
+            ends_BS=ends_BS,
+            neighbors_BSM=torch.where(mask_BSM, ids_BSM, padding),
+            mask_BSM=mask_BSM,
+            elapsed_BSM=since_BSM.double().mul_(self.log.manifest.seconds_per_tick).float(),
+            edge_features_BSME=self._edge_features(found.events_BM.view(shape), mask_BSM),
+            neighbor_means_BSF=None if means_QF is None else means_QF.view(*ends_BS.shape, -1),
+        )
+
+    def _find(self, drafts: Sequence["_Draft"]) -> Iterator[Neighbors]:
+        """Of each block of each draft."""
+        asked = [query for draft in drafts for query in draft.queries()]
+        node_Q, before_Q, query_Q = map(torch.cat, zip(*asked, strict=True))
+        found = self._look_up(node_Q, before_Q, query_Q, self.needs.neighbors)
+        return found.split([len(node) for node, _, _ in asked])
+
+    def _look_up(self, node_Q: Tensor, before_Q: Tensor, query_Q: Tensor, count: int) -> Neighbors:
+        if self.needs.sampling == "recent":
+            return self.neighbors.recent(node_Q, before_Q, count=count)
+        return self.neighbors.uniform(node_Q, before_Q, query_Q, count=count, key=self.sample_key)
+
+    def _neighbor_means(self, drafts: Sequence["_Draft"]) -> Iterator[Tensor | None]:
+        """Of each block of each draft, the mean node feature of `needs.feature_neighbors` interactions."""
+        features, count = self.log.node_features, self.needs.feature_neighbors
+        for draft in drafts:
+            for node_Q, before_Q, query_Q in draft.queries():
+                if features is None or not count:
+                    yield None
+                    continue
+                # other draws than those of the slots
+                found = self._look_up(node_Q, before_Q, query_Q + _FURTHER, count)
+                yield _means(torch.from_numpy(features), found)
+
+    def _edge_features(self, events_BSM: Tensor, mask_BSM: Tensor) -> Tensor | None:
+        features = self.log.edge_features if self.later_features is None else self.later_features
+        if features is None:
+            return None
+        chosen = features[events_BSM.clamp(min=0).numpy()]
+        return torch.from_numpy(chosen).mul_(mask_BSM[..., None])
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """Links of a slice, or of a piece of one, whose neighbours are not known yet."""
+
+    mine: SelectedEvents
+    read_time_B: Tensor
+    ends: list[Tensor]
+    """Of each block: (B, S)."""
+    portions: tuple[slice, ...]
+    recorded: BatchEvents
+
+    def queries(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Of each block: nodes, the events their neighbours come before, and numbers that draws depend on."""
+        for number, ends_BS in enumerate(self.ends):
+            num_ends = ends_BS.shape[1]
+            assert num_ends <= MAX_ENDS // 8 and number < _FURTHER, (num_ends, number)
+            query_BS = (
+                torch.from_numpy(self.mine.index)[:, None] * MAX_ENDS + torch.arange(num_ends) * 8 + number
+            )
+            before_Q = torch.from_numpy(self.mine.moment).repeat_interleave(num_ends)
+            yield ends_BS.flatten(), before_Q, query_BS.flatten()
+
+
+def _means(features_NF: Tensor, found: Neighbors) -> Tensor:
+    """(Q, F): zero where there is no neighbour; features of nodes that came later are zero."""
+    mask_QM = found.mask_BM & (found.ids_BM < len(features_NF))
+    starts_Q = mask_QM.sum(1).cumsum(0) - mask_QM.sum(1)
+    sums_QF = F.embedding_bag(found.ids_BM[mask_QM], features_NF, starts_Q, mode="sum")
+    return sums_QF / found.mask_BM.sum(1, keepdim=True).clamp(min=1)
+
+
+def _compute_alone() -> None:
+    """Small operations gain nothing from several threads, and beside the model they would wait for cores."""
+    if threading.current_thread() is not threading.main_thread():
+        torch.set_num_threads(1)

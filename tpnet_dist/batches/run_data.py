@@ -1,0 +1,149 @@
+"""The data of a run: log, split, batch plans, and who met whom before."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tpnet_dist.batches.negatives import Universe
+from tpnet_dist.batches.planner import LinkPlanner, Negatives
+from tpnet_dist.config.schema import Config, DataConfig
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.exchange import Exchange
+from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.world import World
+from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
+from tpnet_dist.events.grown_features import FeatureRows
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.split import Split, split_log
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.models.registry import needs_of
+from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
+from tpnet_dist.neighbors.index import NeighborLookup
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
+
+PartName = Literal["val", "test"]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The same for all seeds of a run."""
+
+    config: Config
+    world: World
+    log: EventLog
+    split: Split
+    train_plan: BatchPlan
+    train_neighbors: ShardedNeighbors
+    """Training sees training events only."""
+    all_neighbors: ShardedNeighbors
+    """Evaluation sees all earlier events."""
+    row_exchange: Exchange
+    """Rows of the memory travel by it, one seed's after the other's: one for each would stay for good, with
+    its threads and, under NCCL, its buffers."""
+
+    @classmethod
+    def open(cls, config: Config, world: World) -> "RunData":
+        # look-ups are planned on the host
+        lookups, rows = world.new_host_exchange(), world.new_exchange()
+        return world.on_every_rank(lambda: cls._on_this_rank(config, world, lookups, rows))
+
+    @classmethod
+    def _on_this_rank(cls, config: Config, world: World, lookups: Exchange, rows: Exchange) -> "RunData":
+        log = EventLog(config.data.folder)
+        split = split_of(log, config.data)
+        blocks = Blocks(log.num_nodes, world.num_ranks)
+
+        def neighbors_in(view: EventView) -> ShardedNeighbors:
+            index = build_neighbor_index(lambda: chunks_of(view), *blocks.range_of(world.rank))
+            return ShardedNeighbors(index, log.num_nodes, lookups)
+
+        return cls(
+            config=config,
+            world=world,
+            log=log,
+            split=split,
+            train_plan=plan_of(split.train, config, config.training.batch_size),
+            train_neighbors=neighbors_in(split.train),
+            all_neighbors=neighbors_in(EventView(log, 0, len(log))),
+            row_exchange=rows,
+        )
+
+    def part(self, name: PartName) -> EventView:
+        return self.split.val if name == "val" else self.split.test
+
+    def universe(self, events: EventView, *, known: EventView | None = None) -> Universe:
+        """Negatives from these events; edges seen earlier are seen as `data.batching` has it."""
+        before_moment = self.config.data.batching == "timestamps"
+        return Universe(events, known=known, before_moment=before_moment)
+
+    def planner(
+        self,
+        neighbors: ShardedNeighbors,
+        negatives: Sequence[Negatives],
+        *,
+        key: SampleKey,
+        padding_node: int | None,
+    ) -> LinkPlanner:
+        """How this rank asks about a part of the log. `key`: what uniform sampling draws by."""
+        portions = self.world.portions(self.config.training.portions)
+        return planner_of(
+            self.config, self.log, neighbors, negatives, portions=portions, key=key, padding_node=padding_node
+        )
+
+    def time_before(self, view: EventView, position: int | None = None) -> float:
+        """Of the last event before a position of the view, or before its end; 0 if there is none."""
+        position = len(view) if position is None else position
+        last = view.read(max(0, position - 1), position)
+        return float(self.log.seconds(last.columns.time)[0]) if len(last) else 0.0
+
+    def memory_time(self, name: PartName) -> float:
+        """Of the last event the memory holds when a part begins."""
+        before = self.split.val if name == "test" and self.config.evaluation.update else self.split.train
+        return self.time_before(before)
+
+
+def planner_of(
+    config: Config,
+    log: EventLog,
+    neighbors: NeighborLookup,
+    negatives: Sequence[Negatives],
+    *,
+    portions: Portions,
+    key: SampleKey,
+    padding_node: int | None,
+    later_features: FeatureRows | None = None,
+) -> LinkPlanner:
+    """As the settings have it. `portions`: of batches, by which rank asks."""
+    return LinkPlanner(
+        log=log,
+        portions=portions,
+        neighbors=neighbors,
+        needs=needs_of(config),
+        sample_key=key,
+        negatives=negatives,
+        padding_node=padding_node,
+        later_features=later_features,
+    )
+
+
+def split_of(log: EventLog, data: DataConfig) -> Split:
+    return split_log(
+        log,
+        val_share=data.val_share,
+        test_share=data.test_share,
+        new_node_share=data.new_node_share,
+        seed=data.split_seed,
+    )
+
+
+def plan_of(view: EventView, config: Config, batch_size: int) -> BatchPlan:
+    if config.data.batching == "events":
+        return plan_by_events(len(view), batch_size)
+    return plan_by_timestamps(view.times(), batch_size)
+
+
+def chunks_of(view: EventView) -> Iterator[EventChunk]:
+    for chunk in view.stream():
+        columns = chunk.columns
+        yield EventChunk(columns.src, columns.dst, columns.time, chunk.index)

@@ -1,0 +1,94 @@
+"""The words of a command line, each read by its key: `--key value`, `--key=value`, `section.key=value`.
+
+Read here and not by tyro, so that a bad word gets one sentence, the same as from a TOML file; tyro shows
+`--help`, from the same dataclasses.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from tpnet_dist.config.keys import Key, Layer, did_you_mean
+from tpnet_dist.config.schema import Config
+from tpnet_dist.errors import InputError
+
+_SECTIONS = "|".join(section.name for section in fields(Config))
+_FLAG = re.compile(rf"--|-[a-zA-Z]|({_SECTIONS})\.[\w.-]+=")  # -1 is a number
+
+
+@dataclass(frozen=True)
+class CommandWords:
+    """What a command takes."""
+
+    keys: Mapping[str, Key]
+    switches: frozenset[str]
+    """Keys that are true where they stand and take no value."""
+    bare_key: str
+    """The key of the word that follows no flag, or of all such words if it is a list."""
+    bare_name: str
+    """What people call it."""
+
+    def read(self, words: list[str]) -> Layer:
+        """What each flag says, by key."""
+        said: Layer = {}
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if not _FLAG.match(word):
+                self._take_bare(word, said)
+                continue
+            name, equals, value = word.partition("=")
+            key = self._key(name)
+            if key.name in self.switches:
+                if equals:
+                    raise InputError(f"{word}: {name} takes no value; leave {value} away")
+                said[key.name] = True
+                continue
+            values = [value] if equals else _take_values(key, rest)
+            if not values:
+                raise InputError(f"{name} has no value; write one after it")
+            said[key.name] = key.from_words(values)
+        return said
+
+    def _take_bare(self, word: str, said: Layer) -> None:
+        """One, or for a list as many as there are, each as it stands: a path may hold spaces and commas."""
+        key, before = self.keys[self.bare_key], said.get(self.bare_key)
+        if before is not None and not key.is_list:
+            raise InputError(f"{word}: the {self.bare_name} is {before} already; give one")
+        value = replace(key, is_list=False).from_words([word])
+        earlier = before if isinstance(before, tuple) else ()
+        said[key.name] = (*earlier, value) if key.is_list else value
+
+    def _key(self, flag: str) -> Key:
+        name = flag.lstrip("-").replace("-", "_")
+        if name not in self.keys:
+            raise InputError(f"unknown flag {flag}; {did_you_mean(name, self.keys, '--')}")
+        return self.keys[name]
+
+
+def flag_value(args: list[str], name: str) -> str | None:
+    """What the last flag of this name says, if there is one."""
+    value = None
+    for number, arg in enumerate(args):
+        flag, equals, said = arg.partition("=")
+        is_flag = flag.startswith("--") or (equals and "." in flag)
+        if is_flag and flag.lstrip("-").replace("-", "_") == name:
+            value = said if equals else next(iter(args[number + 1 :]), None)
+    return value
+
+
+def _take_values(key: Key, rest: list[str]) -> list[str]:
+    """The words that belong to a flag: one, or for a list all before the next flag."""
+    values: list[str] = []
+    while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
+        values.append(rest.pop(0))
+    return values
+
+
+def require_place(path: Path, flag: str) -> None:
+    """That a file can be put there, as far as names tell: long work is not to end in a refusal."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder where a file is wanted; choose another {flag}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no such folder to put it into; make it, or choose another {flag}")

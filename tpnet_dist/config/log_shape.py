@@ -1,0 +1,40 @@
+"""How large a log is: all that a plan needs to know of one."""
+
+from dataclasses import dataclass
+
+from tpnet_dist.errors import InputError
+
+AVERAGE_DEGREE = 100
+"""Of the paper's random graphs."""
+
+
+@dataclass(frozen=True)
+class LogShape:
+    """A log that may not exist yet."""
+
+    num_events: int
+    num_nodes: int
+    node_width: int = 0
+    edge_width: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("num_events", "num_nodes"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}, but a log has at least one; ask for more")
+
+    def __len__(self) -> int:
+        return self.num_events
+
+    @classmethod
+    def random(cls, num_events: int, num_nodes: int | None = None) -> "LogShape":
+        """By default with as many nodes as the paper's graphs have."""
+        return cls(num_events, num_nodes or max(2, round(2 * num_events / AVERAGE_DEGREE)))
+
+    def scaled(self, times: float) -> "LogShape":
+        """A log of the same kind: as many events per node, the same features."""
+        return LogShape(
+            max(1, round(self.num_events * times)),
+            max(2, round(self.num_nodes * times)),
+            self.node_width,
+            self.edge_width,
+        )

@@ -1,0 +1,84 @@
+"""What the paper's tables say of its 13 datasets: `paper_tables.toml`, read and typed."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+PaperModel = Literal["tpnet", "edgebank"]
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """A figure of the paper as a share of 1, where it prints percent."""
+
+    mean: float
+    std: float
+    """Over the paper's five runs."""
+
+
+@dataclass(frozen=True)
+class PaperDataset:
+    """One of the paper's datasets, by its statistics there."""
+
+    key: str
+    """As in `launch/presets`."""
+    name: str
+    """As the paper spells it."""
+    num_nodes: int
+    num_events: int
+    edge_features: int
+    """How many an event has."""
+
+
+def paper_value(
+    dataset: str, setting: str, negatives: str, metric: str, model: PaperModel = "tpnet"
+) -> PaperValue | None:
+    """None where the paper has no such figure.
+
+    `dataset`: any spelling `paper_dataset` knows; `setting`: transductive or inductive; `metric`: ap or auc.
+    """
+    known = paper_dataset(dataset)
+    if known is None:
+        return None
+    figures = _tables()[known.key].get(model, {}).get(setting, {}).get(negatives, {}).get(metric)
+    return None if figures is None else PaperValue(*(round(figure / 100, 6) for figure in figures))
+
+
+def paper_dataset(name: str) -> PaperDataset | None:
+    """The dataset meant by the name of a preset, of a folder or of DyGLib's file; None: not the paper's.
+
+    Case and punctuation do not matter: can_parl, CanParl, "Can. Parl.", ml_CanParl.csv.
+    """
+    key = _keys_by_name().get(_normal(name))
+    if key is None:
+        return None
+    table = _tables()[key]
+    return PaperDataset(key, table["name"], table["nodes"], table["events"], table["edge_features"])
+
+
+def paper_datasets() -> list[str]:
+    """Their keys, in the order of the paper."""
+    return list(_tables())
+
+
+def _normal(name: str) -> str:
+    stem = re.sub(r"^ml_|\.(csv|txt)(\.gz|\.zst)?$", "", name.strip().lower())
+    return re.sub(r"[^a-z0-9]", "", stem)
+
+
+@cache
+def _keys_by_name() -> dict[str, str]:
+    return {
+        _normal(name): key
+        for key, table in _tables().items()
+        for name in (key, table["name"], *table.get("other_names", ()))
+    }
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    # beside this file, in a checkout and in a wheel alike
+    return tomllib.loads((files("tpnet_dist.config") / "paper_tables.toml").read_text(encoding="utf-8"))

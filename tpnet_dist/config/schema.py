@@ -1,0 +1,280 @@
+"""Every setting of a run: one TOML key, one dotted flag. Values are checked when they are made."""
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, Literal
+
+from tpnet_dist.config.model_configs import DEFAULT_MODEL, model_config_type
+from tpnet_dist.errors import InputError
+
+Batching = Literal["events", "timestamps"]
+NegativeKind = Literal["random", "historical", "inductive"]
+
+MAX_HOPS, MAX_LAYERS = 16, 100
+MAX_RUN = 10_000
+MAX_SIZE = 2**16
+"""Of tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
+MAX_COMPETITORS = 100_000
+"""Of an event in ranking, whose neighbours a rank holds all at once."""
+
+MAX_PORTIONS = 256
+"""Each is a forward pass of its own."""
+MAX_LEARNING_RATE = 1e37
+"""Adam's first step takes ten times this, which float32 must hold."""
+MIN_TIMEOUT = 10
+"""Seconds; ranks give a sign of life each second, and write files meanwhile."""
+MAX_TIMEOUT = 7 * 24 * 3600
+"""Seconds; what is longer is no limit."""
+
+
+class SettingError(InputError):
+    """Values of these keys are refused, wherever they came from."""
+
+    def __init__(self, sentence: str, keys: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.keys = keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The event log and how it is cut."""
+
+    folder: str = ""
+    """The data folder; empty: a small social log, made on first use."""
+    batching: Batching = "events"
+    """events: batches of fixed size, the paper's protocol; timestamps: no border cuts a group of equal times,
+    so that nothing simultaneous leaks."""
+    val_share: float = 0.15
+    """Share of the events, by time, for validation."""
+    test_share: float = 0.15
+    """Share of the events, the latest, for test."""
+    new_node_share: float = 0.1
+    """Share of the nodes whose events leave training, to be met as new ones."""
+    split_seed: int = 2020
+    """Which nodes those are, the same for all seeds of a run; 2020 are those DyGLib keeps out."""
+
+    def __post_init__(self) -> None:
+        for name in ("val_share", "test_share"):
+            _require(0 < getattr(self, name) < 1, f"data.{name}", getattr(self, name), "above 0 and below 1")
+        both = self.val_share + self.test_share
+        _require(
+            both < 1,
+            "data.val_share + data.test_share",
+            both,
+            "below 1, so that training keeps a share",
+            "lower one of them",
+        )
+        _require(0 <= self.new_node_share <= 1, "data.new_node_share", self.new_node_share, "within 0…1")
+        _require(0 <= self.split_seed < 2**31, "data.split_seed", self.split_seed, f"within 0…{2**31 - 1}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryConfig:
+    """The propagation memory."""
+
+    enabled: bool = True
+    """False: no node representations, no pair features (the paper's "w/o NR")."""
+    walk: Literal["decay", "count", "transition"] = "decay"
+    """Which walk matrix: the paper's, plain counts, or transition probabilities."""
+    decay: float = 1e-6
+    """λ, or α of transition walks, per second; 0 is the paper's "w/o Time"."""
+    hops: int = 3
+    """Length of the longest walks, k."""
+    width: int | None = None
+    """Floats per projection, d_R; by default min(10·⌊ln 2E⌋, nodes) for E events."""
+    prefetch: int = 2
+    """How many batches the exchange runs ahead of the model; changes no result."""
+    exchange_dtype: Literal["float32", "bfloat16"] = "float32"
+    """In what rows travel between ranks; bfloat16 rounds them, so results depend on when they travel."""
+    borrowed_rows: int | None = None
+    """At most so many copies of other ranks' rows a rank keeps between exchanges, within half of what rows,
+    weights and a step leave of its RAM; by default an eighth of that RAM; changes no result."""
+    run_batches: int | None = None
+    """How many timestamp batches ranks exchange rows for at once; by default up to 32, as long as borrowed
+    rows fit; 1 is an exchange for every batch; changes no result."""
+    catch_up: Literal["auto", "columns", "nodes"] = "auto"
+    """How events are recorded that nobody scores, before an evaluation or when a run goes on: by columns of
+    all nodes without a message, or by node; auto takes what costs less time; changes no result."""
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.hops <= MAX_HOPS, "memory.hops", self.hops, f"within 1…{MAX_HOPS}")
+        _require(0 <= self.decay < math.inf, "memory.decay", self.decay, "a finite number of at least 0")
+        _require(self.width is None or self.width >= 1, "memory.width", self.width, "at least 1")
+        _require(self.prefetch >= 0, "memory.prefetch", self.prefetch, "at least 0")
+        _require((self.borrowed_rows or 0) >= 0, "memory.borrowed_rows", self.borrowed_rows, "at least 0")
+        _require(
+            self.run_batches is None or 1 <= self.run_batches <= MAX_RUN,
+            "memory.run_batches",
+            self.run_batches,
+            f"within 1…{MAX_RUN:,}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The model: what all of them have. Each adds settings of its own, in models/NAME/config.py."""
+
+    title: ClassVar[str]
+    """As people write its name."""
+
+    name: str = DEFAULT_MODEL
+    """Which model."""
+    weights: str = ""
+    """Start from the weights of this file: a best.pt of a run, or a checkpoint of the released code."""
+
+    def require(self, holds: bool, name: str, rule: str) -> None:
+        """Refuse the value of a setting that breaks its rule."""
+        default = next(field.default for field in fields(self) if field.name == name)
+        _require(holds, f"model.{name}", getattr(self, name), rule, f"the default, {default}, will do")
+
+
+def _default_model() -> ModelConfig:
+    model: ModelConfig = model_config_type(DEFAULT_MODEL)()
+    return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How weights are learned."""
+
+    batch_size: int = 200
+    """Events per timestamp batch."""
+    batches_per_step: int = 1
+    """Timestamp batches per optimizer step."""
+    portions: int | None = None
+    """Parts of every batch that sums over its events are made of, a power of two: on up to so many ranks of
+    CPUs results are the same to the last bit. Left away: 4 on CPUs, one for each rank on GPUs."""
+    epochs: int = 100
+    """At most so many passes over the training events."""
+    max_steps: int | None = None
+    """Stop after so many optimizer steps in all, for a quick look."""
+    learning_rate: float = 1e-4
+    """Of Adam."""
+    patience: int = 20
+    """Stop when validation AP has not risen for so many epochs."""
+    negatives: Literal["random", "historical"] = "random"
+    """What each training event is told apart from."""
+    seed: int = 0
+    """Of weights, projections, negatives and dropout."""
+    seeds: tuple[int, ...] = ()
+    """Several runs in one, with mean and standard deviation; instead of seed."""
+    engine: Literal["ddp", "deepspeed"] = "ddp"
+    """Who brings gradients together: torch's DistributedDataParallel, or DeepSpeed with ZeRO."""
+    deepspeed: str = ""
+    """A DeepSpeed JSON; empty: launch/deepspeed.json. Its "auto" values are filled in from these settings."""
+    precision: Literal["float32", "bfloat16", "float64"] = "float32"
+    """In what the dense model multiplies, in training and scoring; rows, times and losses stay float32, but
+    for float64, in which all is computed: for comparing ranks or machines, where rounding would grow."""
+    timeout: float = 600.0
+    """Seconds after which a rank that does not answer ends the run on all ranks."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "batches_per_step", "epochs", "patience"):
+            _require(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "at least 1")
+        _require(
+            self.portions is None or (0 < self.portions <= MAX_PORTIONS and self.portions.bit_count() == 1),
+            "training.portions",
+            self.portions,
+            f"a power of two, at most {MAX_PORTIONS}",
+        )
+        _require(
+            self.max_steps is None or self.max_steps >= 1, "training.max_steps", self.max_steps, "at least 1"
+        )
+        _require(
+            0 < self.learning_rate <= MAX_LEARNING_RATE,
+            "training.learning_rate",
+            self.learning_rate,
+            f"above 0 and at most {MAX_LEARNING_RATE:g}",
+        )
+        _require(
+            MIN_TIMEOUT <= self.timeout <= MAX_TIMEOUT,
+            "training.timeout",
+            self.timeout,
+            f"within {MIN_TIMEOUT}…{MAX_TIMEOUT:,}",
+        )
+        rule = f"within 0…{2**31 - 1}"
+        _require(0 <= self.seed < 2**31, "training.seed", self.seed, rule)
+        for seed in self.seeds:
+            _require(0 <= seed < 2**31, "training.seeds", seed, rule, "leave it out")
+        are_distinct = len(set(self.seeds)) == len(self.seeds)
+        _require(are_distinct, "training.seeds", self.seeds, "distinct numbers", "name each once")
+
+    def all_seeds(self) -> tuple[int, ...]:
+        return self.seeds or (self.seed,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How links are ranked, against what."""
+
+    negatives: tuple[NegativeKind, ...] = ("random",)
+    """Which negatives test events are told apart from at the best epoch; validation between epochs uses the
+    first alone."""
+    mrr_negatives: int = 0
+    """Rank each test event against so many random destinations; 0: no MRR."""
+    protocol: Literal["dyglib", "stream"] = "dyglib"
+    """dyglib: inductive figures from a pass of their own over the inductive events, as in the paper's tables;
+    stream: from one pass over all."""
+    update: bool = True
+    """Whether the memory goes on recording through validation and test."""
+    batch_size: int = 200
+    """Events per batch; the paper's AP and AUC are means over batches of 200."""
+    baseline: Literal["none", "edgebank"] = "none"
+    """A yardstick for the same events and negatives; edgebank takes 75 bytes per event while it is made."""
+    test_every_epoch: bool = False
+    """Evaluate the test part after each epoch too, to draw its curve; it decides nothing."""
+
+    def __post_init__(self) -> None:
+        key, kinds = "evaluation.negatives", self.negatives
+        _require(len(kinds) > 0, key, kinds, "at least one kind", "write random, or leave it away")
+        _require(len(set(kinds)) == len(kinds), key, kinds, "distinct kinds", "name each once")
+        _require(
+            0 <= self.mrr_negatives <= MAX_COMPETITORS,
+            "evaluation.mrr_negatives",
+            self.mrr_negatives,
+            f"within 0…{MAX_COMPETITORS:,}",
+        )
+        _require(self.batch_size >= 1, "evaluation.batch_size", self.batch_size, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """What of a run is kept on disk, beside the best weights."""
+
+    every_steps: int = 0
+    """Write the whole state every so many optimizer steps; 0: at the end of each epoch only."""
+    keep: int = 2
+    """How many of these stay."""
+
+    def __post_init__(self) -> None:
+        _require(self.every_steps >= 0, "checkpoint.every_steps", self.every_steps, "at least 0")
+        _require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A run."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    model: ModelConfig = field(default_factory=_default_model)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+
+def default_width(num_events: int, num_nodes: int) -> int:
+    """The paper's rule for d_R."""
+    return max(1, min(10 * math.floor(math.log(2 * num_events)), num_nodes))
+
+
+def _require(holds: bool, key: str, value: object, rule: str, remedy: str = "") -> None:
+    if not holds:
+        sentence = f"{key} is {value}, but must be {rule}; {remedy or _default_instead(key)}"
+        raise SettingError(sentence, tuple(key.split(" + ")))
+
+
+def _default_instead(key: str) -> str:
+    section, name = key.split(".")
+    default = getattr(getattr(Config(), section), name)
+    return "leave it away for the default" if default is None else f"the default, {default}, will do"

@@ -1,0 +1,132 @@
+"""Settings on disk: TOML files, the presets that come with the package, and a run's own `config.toml`."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import tomli_w
+
+from tpnet_dist.config.args import flag_value
+from tpnet_dist.config.keys import FileLayer, Key, Layer, config_from, config_keys, did_you_mean, values_of
+from tpnet_dist.config.model_configs import DEFAULT_MODEL, model_config_type
+from tpnet_dist.config.schema import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.files.atomic_write import whole_file
+
+CONFIG_NAME = "config.toml"
+"""Of a run, in its folder."""
+_BY_MODEL = "models."
+_HEADER = "# Every setting of this run, defaults included. To run it again: --config with this file.\n\n"
+
+
+def read_layer(path: Path, model: str | None = None) -> Layer:
+    """The keys a TOML file sets, for this model; by default for the one it names."""
+    return _layer(_tree(_content(path), str(path)), str(path), model)
+
+
+def read_layers(preset: str | None, file: Path | None, model: str | None = None) -> list[Layer]:
+    """What a preset and then a file say, where they are given; `model`: what is said elsewhere."""
+    trees: list[tuple[str, Layer]] = []
+    if preset is not None:
+        trees.append((f"preset {preset}", _preset_tree(preset)))
+    if file is not None:
+        trees.append((str(file), _tree(_content(file), str(file))))
+    named = [model, *(str(tree["model.name"]) for _, tree in reversed(trees) if "model.name" in tree)]
+    chosen = next(filter(None, named), None)
+    return [_layer(tree, where, chosen) for where, tree in trees]
+
+
+def read_preset(name: str, model: str | None = None) -> Layer:
+    """The keys a preset of `launch/presets` sets."""
+    [layer] = read_layers(name, None, model)
+    return layer
+
+
+def model_of(args: list[str]) -> str:
+    """The name of the model that a command line asks for: by a flag, by its file or by its preset."""
+    preset, file = flag_value(args, "preset"), flag_value(args, "config")
+    name = flag_value(args, "model.name")
+    if name is None:
+        trees = ([_tree(_content(Path(file)), file)] if file else []) + (
+            [_preset_tree(preset)] if preset else []
+        )
+        name = next((str(tree["model.name"]) for tree in trees if "model.name" in tree), DEFAULT_MODEL)
+    model_config_type(name)
+    return name
+
+
+def preset_names() -> list[str]:
+    return list(_presets())
+
+
+def read_config(path: Path) -> Config:
+    return config_from([read_layer(path)])
+
+
+def write_config(config: Config, path: Path) -> None:
+    """Every key, so that later defaults change nothing; whole or not at all. None is an absent key."""
+    sections: dict[str, dict[str, object]] = {}
+    for name, value in values_of(config).items():
+        section, key = name.split(".")
+        if value is not None:
+            sections.setdefault(section, {})[key] = list(value) if isinstance(value, tuple) else value
+    with whole_file(path) as file:
+        file.write((_HEADER + tomli_w.dumps(sections)).encode())
+
+
+def _presets() -> dict[str, Traversable]:
+    folder = files("launch") / "presets"  # beside tpnet_dist, in a checkout and in a wheel alike
+    found = {Path(entry.name).stem: entry for entry in folder.iterdir() if entry.name.endswith(".toml")}
+    return dict(sorted(found.items()))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; give the path of a TOML file") from error
+
+
+def _preset_tree(name: str) -> Layer:
+    presets = _presets()
+    if name not in presets:
+        raise InputError(f"unknown preset {name}; choose one of {', '.join(presets)}")
+    return _tree(presets[name].read_bytes(), f"preset {name}")
+
+
+def _tree(content: bytes, where: str) -> Layer:
+    try:
+        return _flat(tomllib.loads(content.decode()))
+    except ValueError as error:  # not UTF-8, not TOML
+        raise InputError(f"{where}: not valid TOML: {error}; mend it there") from error
+
+
+def _layer(tree: Layer, where: str, model: str | None) -> Layer:
+    try:
+        name = str(model or tree.get("model.name", DEFAULT_MODEL))
+        keys = config_keys(name)
+        values = {key: value for key, value in tree.items() if not key.startswith(_BY_MODEL)}
+        # settings of several models, in tables [models.NAME]
+        own = f"{_BY_MODEL}{name}."
+        values |= {f"model.{key.removeprefix(own)}": tree[key] for key in tree if key.startswith(own)}
+        return FileLayer({key: _value(key, value, keys) for key, value in values.items()}, where)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _flat(tree: dict[str, object], prefix: str = "") -> Layer:
+    entries: Layer = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            entries |= _flat(value, f"{prefix}{name}.")
+        else:
+            entries[prefix + name] = value
+    return entries
+
+
+def _value(name: str, value: object, keys: Mapping[str, Key]) -> object:
+    if name not in keys:
+        raise InputError(f"unknown key {name}; {did_you_mean(name, keys)}")
+    return keys[name].from_toml(value)

@@ -1,0 +1,127 @@
+"""`python -m tpnet_dist.train`: from the words of its command line to the settings of a run."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import tyro
+from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
+
+from tpnet_dist.config.args import CommandWords
+from tpnet_dist.config.keys import config_from, config_keys, keys_of, require_no_seed_is_dropped
+from tpnet_dist.config.model_configs import model_config_type
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import model_of, read_layers, read_preset
+from tpnet_dist.errors import InputError
+
+PROGRAM = "python -m tpnet_dist.train"
+BUILTIN_PRESET = "social"
+"""Of the built-in log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """All that the command line, the file and the preset say."""
+
+    config: Config
+    run_dir: Path | None
+    fresh: bool
+    check: bool
+    profile: int
+    debug: bool
+
+    def besides_config(self) -> dict[str, object]:
+        """What ranks must agree on too."""
+        run_dir = str(self.run_dir) if self.run_dir else None
+        return {"--run-dir": run_dir, "--fresh": self.fresh, "--check": self.check, "--profile": self.profile}
+
+
+@dataclass(kw_only=True)
+class OwnFlags:
+    """The flags that are no keys of a configuration."""
+
+    preset: Annotated[str | None, arg(metavar="NAME")] = None
+    """Settings of one of the paper's datasets: can_parl, contact, enron, flights, lastfm, mooc, reddit,
+    social (the built-in log), social_evo, uci, un_trade, un_vote, us_legis, wikipedia."""
+    config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
+    """A TOML file of settings, such as the config.toml of an earlier run."""
+    run_dir: Annotated[Path | None, arg(metavar="DIR")] = None
+    """Where the run is kept; if it holds an interrupted run, that one goes on."""
+    fresh: bool = False
+    """Do not go on with a run: refuse if the run folder holds one."""
+    check: bool = False
+    """Check data and settings, say what the run will take, and stop."""
+    profile: Annotated[int, arg(metavar="STEPS")] = 0
+    """Trace so many training steps into DIR/profile, and show where their time went."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+
+@dataclass(kw_only=True)
+class TrainCommand(OwnFlags):
+    """Train a model on a data folder; without one, on a small built-in log.
+
+    The model is TPNet unless --model.name says otherwise; with it, --help lists that model's settings.
+
+    Defaults are changed by --preset, then by --config, then by flags. Every dotted flag is also a TOML key:
+    --training.batch-size 400 is batch_size = 400 under [training]. It may be written --training.batch_size,
+    --training.batch_size=400 or training.batch_size=400. Whole numbers may be written 1e6, lists 0 1 2 or
+    [0,1,2]; a list ends at the next flag, so the data folder comes first.
+
+    Example: torchrun --nproc_per_node=4 -m tpnet_dist.train data/uci --preset uci --training.seeds 0 1 2
+    """
+
+    data_dir: Annotated[Positional[str], arg(metavar="[DATA_DIR]")] = ""
+    """The data folder, as --data.folder."""
+    keys: Annotated[FlagConversionOff[Config], arg(name="")] = field(default_factory=Config)
+
+
+OWN_KEYS = keys_of(OwnFlags)
+
+
+def args_of(model: str) -> CommandWords:
+    return CommandWords(
+        keys={**OWN_KEYS, **config_keys(model)},
+        switches=frozenset(name for name, key in OWN_KEYS.items() if key.kind is bool),
+        bare_key="data.folder",
+        bare_name="data folder",
+    )
+
+
+def parse_train(words: list[str]) -> TrainSettings:
+    """The settings `words` ask for; InputError with one sentence where they cannot be used."""
+    model = model_of(words)
+    if "-h" in words or "--help" in words:
+        show_help(model)
+    said = args_of(model).read(words)
+    require_no_seed_is_dropped(said)
+    own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
+    layers = read_layers(own.preset, own.config, model)
+    if not any(layer.get("data.folder") for layer in [*layers, said]):
+        _require_builtin(own.preset)
+        layers.insert(0, read_preset(BUILTIN_PRESET, model))
+    if own.profile < 0:
+        raise InputError(f"--profile is {own.profile}, but must be at least 0 steps; raise it")
+    return TrainSettings(
+        config=config_from([*layers, said]),
+        run_dir=own.run_dir,
+        fresh=own.fresh,
+        check=own.check,
+        profile=own.profile,
+        debug=own.debug,
+    )
+
+
+def _require_builtin(preset: str | None) -> None:
+    """The built-in log is what one gets without a data folder; its figures are not to pass for another's."""
+    if preset not in (None, BUILTIN_PRESET):
+        raise InputError(
+            f"--preset {preset} has settings for a dataset, not its events, and no data folder is given; "
+            f"name it: {PROGRAM} DATA_DIR --preset {preset}"
+        )
+
+
+def show_help(model: str) -> NoReturn:
+    default = TrainCommand(keys=Config(model=model_config_type(model)()))
+    tyro.cli(TrainCommand, prog=PROGRAM, args=["--help"], default=default, config=(FlagCreatePairsOff,))
+    raise AssertionError("tyro shows the help and exits")

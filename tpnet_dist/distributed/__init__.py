@@ -1,0 +1,1 @@
+"""Ranks: who am I, who owns which row, exchange, ordered sums, failure. All collectives are here."""

@@ -1,0 +1,197 @@
+"""Where one rank fails, every rank ends, promptly, and one of them says which rank it was and what it did.
+
+    a rank raises           it says so to the others and shows its traceback; they end
+    a rank dies             the others' collectives break; they wait until its signs of life have stopped
+    a rank stands still     its signs stop (or the others' collectives time out): after the timeout all end
+    the launcher has gone   no store, no signs, nobody to start ranks again: each rank ends
+
+The same on every device. Under NCCL a broken collective may not raise: then the heartbeat's thread ends the
+process once another rank has said that it lost somebody, or has been silent for longer than the timeout, or
+for some seconds after the launcher signalled those that are left.
+"""
+
+import re
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from torch.distributed import DistError, PrefixStore  # type: ignore[attr-defined]
+
+from tpnet_dist.distributed.diagnosis import accusation, failed_ranks, speaker, stuck_ranks
+from tpnet_dist.distributed.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, Sign
+from tpnet_dist.distributed.stop_request import ignore_signals
+from tpnet_dist.distributed.world import World
+from tpnet_dist.errors import InputError, leave, sentence_of
+
+RANK_LOST = 75
+"""Exit code: EX_TEMPFAIL, "try again"."""
+DEFECT = 1
+SECONDS_TO_FIND_OUT = 8.0
+SECONDS_TO_NOTICE = 15.0
+"""How long this rank may go on after another said that it lost somebody."""
+
+_BROKEN = re.compile(r"gloo|nccl|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
+_OWN = re.compile(r"cuda failure|unhandled cuda error|invalid usage|out of memory", re.IGNORECASE)
+"""What NCCL says where this very rank failed, and no other is to blame."""
+_TIMED_OUT = re.compile(r"timed? ?out", re.IGNORECASE)
+_SOURCE_PLACE = re.compile(r"^\[\S+:\d+\] ")
+
+
+@contextmanager
+def ends_together(world: World, program: str) -> Iterator[None]:
+    """Around all that the ranks do together."""
+    if world.store is None:  # nobody else
+        yield
+        return
+    store = PrefixStore(f"signs-{world.start}", world.store.clone())  # type: ignore[attr-defined]
+    end = _End(world, program, Heartbeat(store, world.rank, world.num_ranks, world.phase))
+    try:
+        world.wait_for_all()
+        end.heartbeat.start(end.watch)
+        yield
+        world.wait_for_all()
+    except (InputError, OSError) as error:
+        # said by the command itself, if this is the first rank
+        end.heartbeat.announce(sentence_of(error))
+        raise
+    except Exception as error:
+        end.after(error)
+    except BaseException:
+        end.heartbeat.announce("a signal ended it")
+        raise
+    else:
+        end.heartbeat.announce(DONE)
+    finally:
+        end.heartbeat.stop()
+
+
+@dataclass
+class _End:
+    """The ways out."""
+
+    world: World
+    program: str
+    heartbeat: Heartbeat
+    _is_losing: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def after(self, error: Exception) -> None:
+        """Of an error in the main thread."""
+        ignore_signals()
+        if tells_of_others(error):
+            self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
+        traceback.print_exc()
+        self.heartbeat.announce(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        leave(DEFECT)
+
+    def watch(self) -> None:
+        """After each beat, in its thread: the main thread may wait for somebody who never comes."""
+        heartbeat = self.heartbeat
+        if heartbeat.ending:
+            return
+        others = [sign for sign in heartbeat.signs() if sign.rank != self.world.rank]
+        if heartbeat.store_error:
+            # others may just have finished, and the store with them
+            self._lose_aside(heartbeat.store_error, after=SECONDS_PER_BEAT)
+        elif any(_is_overdue(sign, self.world.timeout.total_seconds()) for sign in others):
+            self._lose_aside("no sign of life", timed_out=True)
+        elif any(sign.ending not in ("", DONE) for sign in others):
+            self._lose_aside("other ranks have ended", after=SECONDS_TO_NOTICE)
+        elif self.world.stop.seconds_unheeded() > SECONDS_TO_FIND_OUT:
+            self._stop_or_lose()
+        elif self.world.stop.was_signalled() and self._misses_somebody():
+            # torchrun signals those that are left and, half a minute later, kills them without a word; but
+            # whoever was only busy when the run was asked to stop is back by then
+            self._lose_aside("signalled", after=SECONDS_TO_NOTICE, if_still=self._misses_somebody)
+
+    def lost(self, reason: str, *, timed_out: bool) -> None:
+        """Find out who is to blame; one rank says it; the process ends."""
+        with self._lock:  # whoever comes second waits for the end of the process
+            self.heartbeat.ending = LOST
+            blamed, signs = self._find_out()
+            if not blamed:
+                self._say_on_each_host(_in_one_line(self.heartbeat.store_error or reason))
+            elif speaker(signs, blamed) == self.world.rank:
+                self._say(accusation(blamed, timed_out=timed_out, reason=_in_one_line(reason)))
+            leave(RANK_LOST)
+
+    def _stop_or_lose(self) -> None:
+        """A signal came while the run starts: because somebody died, or because it is to end."""
+        if self._misses_somebody():
+            self._lose_aside("signalled")
+            return
+        number = signal.Signals(self.world.stop.number)
+        if self.world.rank_of_node == 0:
+            line = f"{self.program}: stopped by {number.name} during {self.world.phase.now}"
+            print(line, file=sys.stderr, flush=True)
+        leave(128 + number)
+
+    def _misses_somebody(self) -> bool:
+        return bool(failed_ranks(self.heartbeat.signs()))
+
+    def _lose_aside(
+        self,
+        reason: str,
+        *,
+        after: float = 0.0,
+        timed_out: bool = False,
+        if_still: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """In a thread of its own: the heart goes on beating. Until then the main thread may come to its end
+        by itself, which is better: an error of its own says more."""
+
+        def lose() -> None:
+            time.sleep(after)
+            self._is_losing = False
+            if not self.heartbeat.ending and if_still():
+                self.lost(reason, timed_out=timed_out)
+
+        if not self._is_losing:
+            self._is_losing = True
+            threading.Thread(target=lose, daemon=True).start()
+
+    def _find_out(self) -> tuple[list[Sign], list[Sign]]:
+        """Who is to blame, among which signs; nobody, if the store does not answer."""
+        deadline = time.monotonic() + SECONDS_TO_FIND_OUT
+        while time.monotonic() < deadline and not self.heartbeat.store_error:
+            signs = self.heartbeat.signs()
+            if self._hears(signs) and (blamed := failed_ranks(signs)):
+                return blamed, signs
+            time.sleep(SECONDS_PER_BEAT / 4)
+        signs = self.heartbeat.signs()
+        return (stuck_ranks(signs) if self._hears(signs) else []), signs
+
+    def _hears(self, signs: list[Sign]) -> bool:
+        """Whoever does not hear himself cannot tell who is silent; nor who has not listened yet."""
+        own = [sign.silence for sign in signs if sign.rank == self.world.rank]
+        return not self.heartbeat.store_error and bool(own) and own[0] < 2 * SECONDS_PER_BEAT
+
+    def _say_on_each_host(self, reason: str) -> None:
+        if self.world.rank_of_node == 0:
+            who = f"rank {self.world.rank} lost the others during {self.world.phase.now}"
+            self._say(f"{who}: {reason}")
+
+    def _say(self, sentence: str) -> None:
+        line = f"{self.program}: {sentence}; the run ends; {self.world.phase.remedy}"
+        print(line, file=sys.stderr, flush=True)
+
+
+def tells_of_others(error: Exception) -> bool:
+    """Whether it is the end of a collective that other ranks broke, and no failure of this rank's own."""
+    text = str(error)
+    is_broken = isinstance(error, DistError) or (isinstance(error, RuntimeError) and _BROKEN.search(text))
+    return bool(is_broken and not _OWN.search(text))
+
+
+def _in_one_line(reason: str) -> str:
+    # libraries begin with the place in their source
+    return _SOURCE_PLACE.sub("", " ".join(reason.split()))
+
+
+def _is_overdue(sign: Sign, timeout: float) -> bool:
+    return not sign.ending and sign.silence > timeout

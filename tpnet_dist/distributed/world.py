@@ -1,0 +1,213 @@
+"""Who this process is among the ranks. Nobody else reads the environment or starts process groups."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed import DistError, HashStore, PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
+
+from tpnet_dist.distributed.exchange import Exchange, LocalExchange, RankExchange
+from tpnet_dist.distributed.launch_environment import let_streams_run_side_by_side, restarts_so_far
+from tpnet_dist.distributed.phase import Phase
+from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.rendezvous import agree_on_start
+from tpnet_dist.distributed.stop_request import StopRequest
+from tpnet_dist.errors import InputError, UnmetError, sentence_of
+
+Answer = TypeVar("Answer")
+
+DEFAULT_TIMEOUT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class World:
+    """This rank, how many there are, and the device it computes on."""
+
+    rank: int
+    num_ranks: int
+    rank_of_node: int
+    ranks_per_node: int
+    device: torch.device
+    timeout: timedelta
+    host_group: dist.ProcessGroup | None = None
+    """Its collectives are the host's alone and wait for no GPU; None: those of the default group are."""
+    store: Store | None = None
+    """Of the launch: it outlives ranks that are started again. None: a world of one."""
+    start: str = ""
+    """A name that these ranks have in common, and with no ranks that were started before or come after."""
+    phase: Phase = field(default_factory=Phase, compare=False)
+    stop: StopRequest = field(default_factory=StopRequest, compare=False)
+
+    def portions(self, wanted: int | None) -> Portions:
+        """Of every batch; `wanted`: None for what serves the device."""
+        return Portions.of(wanted, self.rank, self.num_ranks, self.device.type)
+
+    def new_exchange(self) -> Exchange:
+        """An exchange on a process group of its own: its collectives never mix with the gradients'."""
+        if self.num_ranks == 1:
+            return LocalExchange()
+        group = dist.new_group(timeout=self.timeout)
+        assert isinstance(group, dist.ProcessGroup)
+        return RankExchange(group, self.device)
+
+    def new_host_exchange(self) -> Exchange:
+        """The same for tensors of the host, which NCCL does not take."""
+        if self.device.type == "cpu" or self.num_ranks == 1:
+            return self.new_exchange()
+        group = dist.new_group(backend="gloo", timeout=self.timeout)
+        assert isinstance(group, dist.ProcessGroup)
+        return RankExchange(group, torch.device("cpu"))
+
+    def hold_to_timeout(self, group: dist.ProcessGroup) -> None:
+        """Let a group that a library made wait for others no longer than ours do."""
+        dist.distributed_c10d._set_pg_timeout(self.timeout, group)
+
+    def on_first_rank(self, act: Callable[[], Answer]) -> Answer:
+        """What the first rank's `act` gives, on every rank; what it refuses, every rank refuses."""
+        outcome: list[Any] = [None, None]
+        if self.rank == 0:
+            try:
+                outcome[0] = act()
+            except (InputError, OSError) as error:
+                outcome[1] = error
+        dist.broadcast_object_list(outcome, src=0)
+        if outcome[1] is not None:
+            raise outcome[1]
+        answer: Answer = outcome[0]
+        return answer
+
+    def on_every_rank(self, act: Callable[[], Answer]) -> Answer:
+        """What `act` gives on this rank; what one rank refuses, every rank refuses.
+
+        For what may fail on one host alone, which otherwise would end without a word, or leave the others
+        waiting. `act` itself must not wait for other ranks.
+        """
+        answer: Any = None
+        refusal: InputError | OSError | None = None
+        try:
+            answer = act()
+        except (InputError, OSError) as error:
+            refusal = error
+        for rank, first in enumerate(self.gather_objects(refusal)):
+            if first is not None:
+                raise InputError(f"rank {rank}: {sentence_of(first)}") if rank else first
+        given: Answer = answer
+        return given
+
+    def gather_objects(self, mine: Answer) -> list[Answer]:
+        """Each rank's, in order, on every rank."""
+        everybody: list[Any] = [None] * self.num_ranks
+        dist.all_gather_object(everybody, mine)
+        return everybody
+
+    def asked_to_stop(self) -> signal.Signals | None:
+        """By a signal to any rank; every rank must ask, and gets the same answer."""
+        self.stop.is_heeded = True
+        number = torch.tensor([self.stop.number])
+        dist.all_reduce(number, dist.ReduceOp.MAX, group=self.host_group)
+        return signal.Signals(int(number)) if number else None
+
+    def wait_for_all(self) -> None:
+        dist.barrier(group=self.host_group)
+
+    def same_after_restarts(self, key: str, value: str) -> str:
+        """What was said first for `key` in this launch: `value`, or what an earlier start of it said."""
+        if self.store is None:
+            return value
+        said: bytes = self.store.compare_set(f"launch/{key}", "", value)
+        return said.decode()
+
+    def is_first_start(self) -> bool:
+        """Whether no ranks of this launch were there before, as far as the first rank can know: the store may
+        be as new as the ranks, and torchrun counts by machine."""
+        return not restarts_so_far() and self.same_after_restarts("start", self.start) == self.start
+
+    def require_agreement(self, facts: Mapping[str, Any]) -> None:
+        """Refuse to start where ranks see different data or settings, naming the rank and the key."""
+        everybody = self.gather_objects(dict(facts))
+        first = everybody[0]
+        for rank, theirs in enumerate(everybody):
+            for key in sorted({*first, *theirs}):
+                if theirs.get(key) != first.get(key):
+                    raise InputError(
+                        f"rank {rank} has {key} = {theirs.get(key)!r} where rank 0 has {first.get(key)!r}; "
+                        "start all ranks with the same data folder and settings"
+                    )
+
+
+@contextmanager
+def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
+    """Join the ranks torchrun started; a plain `python` is a world of one."""
+    let_streams_run_side_by_side()
+    rank_of_node = int(os.environ.get("LOCAL_RANK", "0"))
+    ranks_per_node = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE", "1"))
+    device = device_of(rank_of_node, ranks_per_node)
+    has_gpu = device.type == "cuda"
+    if has_gpu:
+        torch.cuda.set_device(device)
+    store, start = _join_ranks("nccl" if has_gpu else "gloo", timeout)
+    world = World(
+        rank=dist.get_rank(),
+        num_ranks=dist.get_world_size(),
+        rank_of_node=rank_of_node,
+        ranks_per_node=ranks_per_node,
+        device=device,
+        timeout=timeout,
+        host_group=dist.new_group(backend="gloo", timeout=timeout) if has_gpu else None,
+        store=store,
+        start=start,
+        stop=StopRequest(has_company=store is not None),
+    )
+    try:
+        yield world
+    except BaseException:
+        # others may be waiting, and their collectives with ours
+        if store is None:
+            dist.destroy_process_group()
+        raise
+    dist.destroy_process_group()
+
+
+def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
+    """A GPU of its own where there are any, else the host's cores."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    num_gpus = torch.cuda.device_count()
+    if ranks_per_node > num_gpus:
+        # one rank of each host says so
+        refusal = UnmetError if rank_of_node == 0 else InputError
+        raise refusal(
+            f"{ranks_per_node} ranks were started on a host with {num_gpus} GPU(s), but each takes one; "
+            f"start torchrun with --nproc_per_node={num_gpus}, or with CUDA_VISIBLE_DEVICES= for its cores"
+        )
+    return torch.device("cuda", rank_of_node)
+
+
+def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
+    """Returns the store of the launch, if there is a launcher, and the name of this start."""
+    if "RANK" not in os.environ:
+        # a world of one needs no address: a store in this process serves
+        alone = HashStore()
+        dist.init_process_group(backend, timeout=timeout, store=alone, rank=0, world_size=1)
+        return None, ""
+    try:
+        store, rank, num_ranks = next(rendezvous("env://", timeout=timeout))
+        start = agree_on_start(store, rank, num_ranks, timeout)
+        # torchrun's store outlives its ranks: without a name of their own, ranks that are started again
+        # would find the addresses of those before
+        own = PrefixStore(f"start-{start}", store)
+        dist.init_process_group(backend, timeout=timeout, store=own, rank=rank, world_size=num_ranks)
+    except DistError as error:
+        reason = str(error).splitlines()[0]
+        raise UnmetError(
+            f"rank {os.environ['RANK']} did not reach the others: {reason}; see what ended or holds up the "
+            "launcher or its ranks, and start all again"
+        ) from error
+    return store, start

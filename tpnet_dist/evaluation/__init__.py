@@ -1,0 +1,1 @@
+"""Scoring a part of the log: protocols, metrics, baselines without training, results."""

@@ -1,0 +1,63 @@
+"""What scores links: the model of a seed, with the memory its rows come from."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from tpnet_dist.batches.link_batches import QueryMaker
+from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.exchange import Exchange
+from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.memory.memory import Memory
+from tpnet_dist.memory.walks import Walk
+from tpnet_dist.models.registry import needs_of
+from tpnet_dist.models.spec import weight_dtype
+from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, wire_dtype
+
+
+@dataclass(frozen=True)
+class ModelParts:
+    """One seed's parts."""
+
+    model: nn.Module
+    memory: Memory | None
+    """None for models without rows."""
+    padding_node: int | None
+    queries: QueryMaker
+
+    @property
+    def account(self) -> ExchangeAccount:
+        """What rows on their way cost; nothing without a memory."""
+        return self.memory.exchange.account if self.memory is not None else ExchangeAccount()
+
+
+def build_memory(
+    config: Config,
+    log: EventLog,
+    exchange: Exchange,
+    device: torch.device,
+    seed: int,
+    borrowed_rows: int,
+    *,
+    further_nodes: int = 0,
+) -> Memory | None:
+    """None if the model needs no rows. `further_nodes`: room for nodes that are not in the log, after all
+    others."""
+    settings = config.memory
+    if not needs_of(config).rows:
+        return None
+    return Memory(
+        memory_nodes(config, log) + further_nodes,
+        Walk(settings.walk, settings.hops, settings.decay),
+        memory_width(settings, log),
+        seed=seed,
+        exchange=exchange,
+        dtype=weight_dtype(config),
+        exchange_dtype=wire_dtype(config),
+        borrowed_rows=borrowed_rows,
+        run_batches=settings.run_batches,
+        catch_up=settings.catch_up,
+        device=device,
+    )

@@ -1,0 +1,1 @@
+"""Files and the console: atomic writes, a folder lock, reading ahead, progress lines."""

@@ -1,0 +1,75 @@
+"""What the toolkit must know of a model: how it is built, what its batches hold, whose weights it takes.
+
+Everything outside `models/` knows models by their spec alone. A new one is a folder with `config.py`,
+`spec.py` and its modules, and its name in `registry.py`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from tpnet_dist.config.log_shape import LogShape
+from tpnet_dist.config.schema import Config, ModelConfig
+
+Sampling = Literal["recent", "uniform"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a model's batches must hold beside the ends of links; the planner makes exactly this."""
+
+    neighbors: int
+    """Slots of interactions of each end."""
+    sampling: Sampling = "recent"
+    rows: bool = False
+    """Rows of the walk memory; without them no memory is made."""
+    padding_node: bool = False
+    """Empty slots stand for a node of their own, and rows are read at the last recorded time, as in TPNet's
+    released code."""
+    feature_neighbors: int = 0
+    """Mean node feature of so many of the latest interactions of each end."""
+
+
+class StateNames(Protocol):
+    """Weights under the names of a published implementation."""
+
+    def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
+        """The settings with the sizes that a published checkpoint has; ValueError if it is no such."""
+
+    def random_features(self, state: Mapping[str, Tensor]) -> Tensor | None:
+        """What rows of the walk memory started from, by raw id, the padding node's first; None: nothing."""
+
+    def load(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
+        """Take a published checkpoint's weights; ValueError if the sizes differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """One model."""
+
+    name: str
+    config: type[ModelConfig]
+    """Its own settings: flags, TOML keys, docs and checks come from it."""
+    build: Callable[[Config, LogShape], nn.Module]
+    """On one device: LinkBatch → logits (events, destinations)."""
+    needs: Callable[[Config], Needs]
+    kept_numbers: Callable[[Config], int]
+    """How many numbers a training step keeps for the backward pass, per event and at the least."""
+    state_names: StateNames | None = None
+    """None: nothing published can be taken."""
+
+    @property
+    def title(self) -> str:
+        return self.config.title
+
+    def make(self, config: Config, log: LogShape) -> nn.Module:
+        """Initial weights come from torch's generator. Features that do not exist have no weights."""
+        return self.build(config, log).to(weight_dtype(config))
+
+
+def weight_dtype(config: Config) -> torch.dtype:
+    """Of weights, rows and losses: bfloat16 keeps too few bits for them."""
+    return torch.float64 if config.training.precision == "float64" else torch.float32

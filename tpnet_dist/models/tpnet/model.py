@@ -1,0 +1,130 @@
+"""TPNet: logits of links from the ends' rows and recent neighbours.
+
+    rows → inner products → f(a, b)                                       pair_features
+    neighbour slots → node feature, time, edge feature, f, f → tokens     token_slots, token_mlp
+    M tokens → mixer, mean → h of one end of a link                       mixer
+    h of the source, h of the destination, f(source, destination) → logit
+
+Shape letters: B events, S ends, C = S − 1 destinations, M neighbours, N = B·2C sequences, A chosen slots,
+K channels, P pair features.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from tpnet_dist.models.common.dropout import MAX_RATE, Dropout, EventDropout
+from tpnet_dist.models.common.mixer import Mixer
+from tpnet_dist.models.common.predictor import LinkPredictor
+from tpnet_dist.models.common.time_encoding import TimeEncoding
+from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tpnet.pair_features import PairFeatures
+from tpnet_dist.models.tpnet.token_mlp import TokenMLP
+from tpnet_dist.models.tpnet.token_slots import TokenSlots
+
+Profile = Literal["paper", "published"]
+
+
+@dataclass(frozen=True)
+class LinkEmbeddings:
+    """What the logits of links are computed from."""
+
+    source_BCK: Tensor
+    target_BCK: Tensor
+    pair_features_BCP: Tensor | None
+
+
+class TPNet(nn.Module):
+    """The whole model on one device.
+
+    Profile `paper` masks empty neighbour slots to zero, `published` does not. Without `use_memory` there are
+    neither rows nor pair features; without `scale` pair features are decoded from raw inner products.
+    `bfloat16`: matrix products in that, see `precision`; logits are float32 all the same.
+    """
+
+    def __init__(
+        self,
+        *,
+        hops: int = 3,
+        neighbors: int = 20,
+        node_width: int = 0,
+        edge_width: int = 0,
+        time_width: int = 100,
+        channels: int = 172,
+        mixer_layers: int = 2,
+        dropout: float = 0.1,
+        profile: Profile = "paper",
+        use_memory: bool = True,
+        scale: bool = True,
+        bfloat16: bool = False,
+    ) -> None:
+        super().__init__()
+        _check(hops=hops, neighbors=neighbors, mixer_layers=mixer_layers, dropout=dropout, profile=profile)
+        # config
+        self.profile, self.dropout, self.in_bfloat16 = profile, dropout, bfloat16
+        self.node_width, self.edge_width = node_width, edge_width
+        # parts
+        self.pair_features = PairFeatures(hops + 1, scale=scale) if use_memory else None
+        pair_width = self.pair_features.width if self.pair_features else 0
+        self.time_encoding = TimeEncoding(time_width)
+        # initial weights as in the released code, where features, absent ones too, are padded to `channels`
+        padded = max(node_width, channels) + time_width + max(edge_width, channels) + 2 * pair_width
+        own_width = node_width + time_width + edge_width
+        self.token_mlp = TokenMLP(own_width, pair_width, channels, fan_in=padded)
+        self.mixer = Mixer(mixer_layers, neighbors, channels)
+        self.predictor = LinkPredictor(2 * channels + pair_width, channels)
+
+    def forward(self, query: LinkBatch) -> Tensor:
+        """Logits of each event's source with each of its destinations: (B, C)."""
+        with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
+            links = self.embed(query)
+            parts = (links.source_BCK, links.target_BCK, links.pair_features_BCP)
+            logits_BC: Tensor = self.predictor([part for part in parts if part is not None])
+        return logits_BC
+
+    def embed(self, query: LinkBatch) -> LinkEmbeddings:
+        num_events, num_ends = query.ends_BS.shape
+        slots = TokenSlots.of(query.neighbor_mask_BSM, mask_empty=self.profile == "paper")
+        slots = slots.to(query.ends_BS.device)
+        pairs = self.pair_features(query, slots) if self.pair_features else None
+        of_sources = self._own_inputs(query, slice(0, 1), slots.source_R)
+        of_targets = self._own_inputs(query, slice(1, None), slots.target_T)
+        tokens = self.token_mlp(of_sources, of_targets, pairs, num_ends - 1)
+        h_NK = self.mixer(slots.sequences(tokens), self._dropout_for(query))
+        h_B2CK = h_NK.view(num_events, 2, num_ends - 1, h_NK.shape[1])
+        return LinkEmbeddings(h_B2CK[:, 0], h_B2CK[:, 1], pairs.links_BC if pairs else None)
+
+    def _own_inputs(self, query: LinkBatch, ends: slice, chosen_A: Tensor) -> list[Tensor]:
+        """Node feature, time encoding and edge feature of the chosen neighbour slots of these ends."""
+        inputs = [self.time_encoding(query.elapsed_BSM[:, ends].flatten()[chosen_A])]
+        if self.node_width:
+            assert query.node_features_UF is not None, f"node features of width {self.node_width} expected"
+            inputs.insert(0, query.node_features_UF[query.neighbors_BSM[:, ends].flatten()[chosen_A]])
+        if self.edge_width:
+            assert query.edge_features_BSME is not None, f"edge features of width {self.edge_width} expected"
+            inputs.append(query.edge_features_BSME[:, ends].flatten(0, 2)[chosen_A])
+        return inputs
+
+    def _dropout_for(self, query: LinkBatch) -> Dropout:
+        if not self.training or self.dropout == 0:
+            return Dropout()
+        keys_B = query.dropout_keys_B
+        if keys_B is None:
+            keys_B = torch.randint(2**63 - 1, (len(query),), device=query.ends_BS.device)
+        return EventDropout(keys_B, self.dropout)
+
+
+def _check(*, hops: int, neighbors: int, mixer_layers: int, dropout: float, profile: str) -> None:
+    for name, value, least in (
+        ("hops", hops, 1),
+        ("neighbors", neighbors, 2),
+        ("mixer_layers", mixer_layers, 1),
+    ):
+        if value < least:
+            raise ValueError(f"{name} is {value}, but must be at least {least}; raise it")
+    if not 0 <= dropout <= MAX_RATE:
+        raise ValueError(f"dropout is {dropout}, but must be within 0 … {MAX_RATE}; 0 drops nothing")
+    if profile not in get_args(Profile):
+        raise ValueError(f"profile {profile!r} is unknown; choose one of {', '.join(get_args(Profile))}")

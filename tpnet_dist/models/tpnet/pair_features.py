@@ -1,0 +1,136 @@
+"""What two rows say about a pair of nodes: f(a, b).
+
+The text takes all inner products among the 2L rows of a and b, (2L × 2L), and feeds them to an MLP. That
+matrix is [self_a, cross; crossᵀ, self_b]. The self-products come with the rows, and the two weight blocks
+that meet cross and its transpose are added up before they meet it: 3L² inputs do instead of 4L².
+
+The first layer's share of a self-product could be computed once per slot and added for each pair. It is not:
+passing over all pairs' hidden values to add it takes longer than 2L² more inputs of one matrix product.
+
+Shape letters: G groups, X first and Y second slots of a group, of which all X·Y are paired; A chosen ones of
+the G·X first slots; L layers, D width, I = 3L² inputs, P = 4L² features. Of a query: B events, S ends,
+C = S − 1 destinations, M neighbours, R and T computed slots of sources and of destinations.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tpnet.token_slots import TokenSlots
+
+
+@dataclass(frozen=True)
+class PairValues:
+    """Something of every pair that scoring takes. A neighbour is the first of its pair."""
+
+    source_neighbors_RS: Tensor
+    """Neighbours of sources, with the source and with each destination."""
+    target_neighbors_T2: Tensor
+    """Neighbours of destinations, with the source and with that destination."""
+    links_BC: Tensor
+    """The source with each destination."""
+
+
+class PairFeatures(nn.Module):
+    """MLP on log(1 + ReLU(inner products)); without `scale` on the inner products themselves."""
+
+    def __init__(self, layers: int, *, scale: bool) -> None:
+        super().__init__()
+        self.layers, self.scale = layers, scale
+        self.width = 4 * layers**2
+        self.first = nn.Linear(self.width, 4 * self.width)
+        self.second = nn.Linear(4 * self.width, self.width)
+
+    def forward(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
+        inputs, weight = self._inputs(query, slots), self._folded_weight()
+        return PairValues(
+            self._mlp(inputs.source_neighbors_RS, weight),
+            self._mlp(inputs.target_neighbors_T2, weight),
+            self._mlp(inputs.links_BC, weight),
+        )
+
+    def _mlp(self, inputs_I: Tensor, folded_weight: Tensor) -> Tensor:
+        # two axes: changing the result of a layer of three in place makes autograd copy it
+        hidden = F.linear(inputs_I.flatten(0, -2), folded_weight, self.first.bias)
+        features_P: Tensor = self.second(F.relu_(hidden))
+        return features_P.view(*inputs_I.shape[:-1], self.width)
+
+    def _folded_weight(self) -> Tensor:
+        """Columns in the order of `_pair`."""
+        L = self.layers
+        weight = self.first.weight.view(-1, 2 * L, 2 * L)
+        cross = weight[:, :L, L:] + weight[:, L:, :L].transpose(1, 2)
+        return torch.cat([block.flatten(1) for block in (cross, weight[:, :L, :L], weight[:, L:, L:])], 1)
+
+    @torch.no_grad()
+    def _inputs(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
+        """Nothing here is learnt, so nothing of it is kept for the backward pass; norms reach 1e10, so
+        nothing is rounded to bfloat16 either."""
+        with torch.autocast(query.ends_BS.device.type, enabled=False):
+            return self._pairs(query, slots)
+
+    def _pairs(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
+        ends_BS, neighbors_BSM = _Rows.of_ends(query), _Rows.of_neighbors(query)
+        num_events, num_ends = query.ends_BS.shape
+        target_C = torch.arange(1, num_ends, device=query.ends_BS.device)
+        source_and_target_C2 = torch.stack([torch.zeros_like(target_C), target_C], 1)
+        every_B = torch.arange(num_events, device=query.ends_BS.device)
+        return PairValues(
+            self._pair(neighbors_BSM[:, 0], ends_BS, slots.source_R),
+            self._pair(
+                neighbors_BSM[:, 1:].flattened(), ends_BS[:, source_and_target_C2].flattened(), slots.target_T
+            ),
+            self._pair(ends_BS[:, :1], ends_BS[:, 1:], every_B),
+        )
+
+    def _pair(self, first_GX: "_Rows", second_GY: "_Rows", chosen_A: Tensor) -> Tensor:
+        """Cross, self of the first, self of the second: (A, Y, I)."""
+        group_A = chosen_A // first_GX.factors_L.shape[1]
+        cross = self._scaled(first_GX.cross_products(second_GY).flatten(0, 1)[chosen_A])
+        self_first = self._scaled(first_GX.self_products().flatten(0, 1)[chosen_A])
+        self_second = self._scaled(second_GY.self_products())[group_A]
+        parts = (cross, self_first[:, None].expand_as(cross), self_second)
+        return torch.cat([part.flatten(-2) for part in parts], -1)
+
+    def _scaled(self, products: Tensor) -> Tensor:
+        return torch.log1p(F.relu(products)) if self.scale else products
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of slots of any shape, as stored, and the factors that read them."""
+
+    stored_LD: Tensor
+    factors_L: Tensor
+    products_LL: Tensor
+
+    @classmethod
+    def of_ends(cls, query: LinkBatch) -> "_Rows":
+        return cls._of(query, query.ends_BS, query.end_factors_BSL)
+
+    @classmethod
+    def of_neighbors(cls, query: LinkBatch) -> "_Rows":
+        return cls._of(query, query.neighbors_BSM, query.neighbor_factors_BSML)
+
+    @classmethod
+    def _of(cls, query: LinkBatch, nodes: Tensor, factors_L: Tensor | None) -> "_Rows":
+        assert query.rows_ULD is not None and query.products_ULL is not None and factors_L is not None
+        return cls(query.rows_ULD[nodes], factors_L, query.products_ULL[nodes])
+
+    def __getitem__(self, slots: tuple[slice, int | slice | Tensor]) -> "_Rows":
+        return _Rows(self.stored_LD[slots], self.factors_L[slots], self.products_LL[slots])
+
+    def flattened(self) -> "_Rows":
+        """(B, C, …) slots as (G, …)."""
+        return _Rows(*(tensor.flatten(0, 1) for tensor in vars(self).values()))
+
+    def self_products(self) -> Tensor:
+        return self.products_LL * self.factors_L[..., :, None] * self.factors_L[..., None, :]
+
+    def cross_products(self, other: "_Rows") -> Tensor:
+        """Of (G, X) with (G, Y) slots: (G, X, Y, L, L)."""
+        products = torch.einsum("gxld,gykd->gxylk", self.stored_LD, other.stored_LD)
+        return products * self.factors_L[:, :, None, :, None] * other.factors_L[:, None, :, None, :]

@@ -1,0 +1,60 @@
+"""TPNet, as the toolkit knows it."""
+
+from torch import nn
+
+from tpnet_dist.config.log_shape import LogShape
+from tpnet_dist.config.schema import Config
+from tpnet_dist.models.common.mixer import KEPT_PER_CHANNEL
+from tpnet_dist.models.spec import ModelSpec, Needs
+from tpnet_dist.models.tpnet.config import TPNetConfig
+from tpnet_dist.models.tpnet.model import TPNet
+from tpnet_dist.models.tpnet.published_names import TPNetStateNames
+
+
+def _build(config: Config, log: LogShape) -> nn.Module:
+    model = _settings(config)
+    return TPNet(
+        hops=config.memory.hops,
+        neighbors=model.neighbors,
+        node_width=log.node_width,
+        edge_width=log.edge_width,
+        time_width=model.time_width,
+        channels=model.channels,
+        mixer_layers=model.mixer_layers,
+        dropout=model.dropout,
+        profile=model.profile,
+        use_memory=config.memory.enabled,
+        scale=model.scale,
+        bfloat16=config.training.precision == "bfloat16",
+    )
+
+
+def _needs(config: Config) -> Needs:
+    model = _settings(config)
+    return Needs(
+        neighbors=model.neighbors,
+        sampling=model.sampling,
+        rows=config.memory.enabled,
+        padding_node=model.profile == "published",
+    )
+
+
+def _kept_numbers(config: Config) -> int:
+    model = _settings(config)
+    # two links have four ends
+    return 4 * model.neighbors * model.channels * model.mixer_layers * KEPT_PER_CHANNEL
+
+
+def _settings(config: Config) -> TPNetConfig:
+    assert isinstance(config.model, TPNetConfig)
+    return config.model
+
+
+SPEC = ModelSpec(
+    name="tpnet",
+    config=TPNetConfig,
+    build=_build,
+    needs=_needs,
+    kept_numbers=_kept_numbers,
+    state_names=TPNetStateNames(),
+)

@@ -1,0 +1,50 @@
+"""From what is known of a neighbour to its token.
+
+The inputs are, in this order, the neighbour's node feature, the time encoding and the edge feature (together
+the slot's own inputs, features of width zero if there are none), then f(neighbour, source) and f(neighbour,
+destination). A neighbour of the source gets one token per destination; all inputs but the last are the same
+for all of them, so their share of the first layer is computed once.
+
+Shape letters: R and T computed slots of sources and destinations, C destinations, O own inputs of a slot,
+P pair features, H hidden, K channels.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tpnet_dist.models.common.linear import AlignedLinear
+from tpnet_dist.models.tpnet.pair_features import PairValues
+
+
+class TokenMLP(nn.Module):
+    """Linear → ReLU → linear."""
+
+    def __init__(self, own_width: int, pair_width: int, channels: int, *, fan_in: int) -> None:
+        """`pair_width` 0: without pair features. `fan_in`: the number of inputs initial weights are for."""
+        super().__init__()
+        self._shared_width = own_width + pair_width
+        self.first = nn.Linear(own_width + 2 * pair_width, 2 * channels)
+        self.second = AlignedLinear(2 * channels, channels)
+        for parameter in self.first.parameters():
+            nn.init.uniform_(parameter, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
+
+    def forward(
+        self, source_RO: list[Tensor], target_TO: list[Tensor], pairs: PairValues | None, num_targets: int
+    ) -> Tensor:
+        """Own inputs come in parts. R·C tokens, a slot's C together, then T, then a zero: (…, K)."""
+        weight, bias = self.first.weight, self.first.bias
+        if pairs is None:
+            shared_RH = self.first(torch.cat(source_RO, 1))
+            source_RCH = shared_RH[:, None].repeat(1, num_targets, 1)
+            target_TH = self.first(torch.cat(target_TO, 1))
+        else:
+            features_RSP, features_T2P = pairs.source_neighbors_RS, pairs.target_neighbors_T2
+            shared_weight, target_weight = weight.tensor_split([self._shared_width], 1)
+            shared_RH = F.linear(torch.cat([*source_RO, features_RSP[:, 0]], 1), shared_weight, bias)
+            source_RCH = F.linear(features_RSP[:, 1:], target_weight).add_(shared_RH[:, None])
+            target_TH = self.first(torch.cat([*target_TO, features_T2P.flatten(1)], 1))
+        source_RCK, target_TK = self.second(F.relu_(source_RCH)), self.second(F.relu_(target_TH))
+        return torch.cat([source_RCK.flatten(0, 1), target_TK, target_TK.new_zeros(1, target_TK.shape[1])])

@@ -1,0 +1,74 @@
+"""`python -m tpnet_dist.report RUN [RUN …]`: what runs came to, as one HTML page to read and to show."""
+
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from tpnet_dist.config.args import CommandWords, require_place
+from tpnet_dist.config.keys import keys_of
+from tpnet_dist.errors import InputError, errors_for_people
+from tpnet_dist.files.atomic_write import whole_file
+
+PROGRAM = "python -m tpnet_dist.report"
+SUFFIXES = {".html", ".htm"}
+
+
+@dataclass(kw_only=True)
+class ReportCommand:
+    """Write one HTML page about runs, finished or not; it needs no other file, no script and no network.
+
+    Example: python -m tpnet_dist.report runs/uci runs/uci-timestamps --out uci.html
+    """
+
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN …")]
+    """Folders of runs; those that differ in nothing but the seed are taken together."""
+    out: Annotated[Path, arg(metavar="FILE.html")] = Path("report.html")
+    """Where the page goes; one that is there is replaced."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+
+WORDS = CommandWords(
+    keys=keys_of(ReportCommand), switches=frozenset({"debug"}), bare_key="runs", bare_name="run"
+)
+
+
+def parse_report(words: list[str]) -> ReportCommand:
+    """InputError with one sentence where the words cannot be used."""
+    if "-h" in words or "--help" in words:
+        tyro.cli(ReportCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+    said = WORDS.read(words)
+    if "runs" not in said:
+        raise InputError("no run is given; name the folder of one, or see --help")
+    command = ReportCommand(**said)  # type: ignore[arg-type]
+    if command.out.suffix.lower() not in SUFFIXES:
+        page = command.out.parent / f"{command.out.stem}.html"
+        raise InputError(f"--out is {command.out}, but must end in .html; write {page}")
+    if len(set(map(Path.resolve, command.runs))) < len(command.runs):
+        raise InputError("a run is given twice; give each once")
+    return command
+
+
+def main() -> None:
+    with errors_for_people(PROGRAM, debug="--debug" in sys.argv):
+        _run(parse_report(sys.argv[1:]))
+
+
+def _run(command: ReportCommand) -> None:
+    require_place(command.out, "--out")
+    # --help and a wrong flag are not to wait for it
+    from tpnet_dist.report.page import page, read_runs
+
+    whole = page(read_runs(command.runs), datetime.now().astimezone())
+    with whole_file(command.out) as file:
+        file.write(whole.encode())
+    print(f"{command.out}: {len(whole.encode()) / 1e3:,.0f} KB, to be opened in any browser")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Several runs beside one another: figures by series, what differs in their settings, curves together."""
+
+from collections.abc import Sequence
+
+from tpnet_dist.report.markup import amount, figure, setting_value, size, table, tag, text
+from tpnet_dist.report.result_charts import result_chart
+from tpnet_dist.report.series import KINDS, SETTINGS, Series, differing_settings, lookup, spread
+from tpnet_dist.report.series_charts import speed_chart, validation_chart
+
+
+def comparison(all_series: Sequence[Series], dataset: str | None) -> str:
+    """`dataset`: the paper's, if all were trained on the same."""
+    drawn = [
+        result_chart(all_series, "ap", dataset),
+        result_chart(all_series, "auc", dataset),
+        validation_chart(all_series),
+        speed_chart(all_series),
+    ]
+    charts = tag("div", *(chart for chart in drawn if chart), class_="charts")
+    content = charts + _figures(all_series, "ap") + _figures(all_series, "auc") + _costs(all_series)
+    return tag(
+        "section",
+        tag("h2", "Comparison", id="comparison"),
+        _what_is_compared(all_series),
+        content,
+        _differences(all_series),
+    )
+
+
+def _what_is_compared(all_series: Sequence[Series]) -> str:
+    several = [series for series in all_series if len(series.seeds) > 1]
+    said = (
+        "Runs that differ in nothing but the seed are taken together: mean ± standard deviation. "
+        if several
+        else ""
+    )
+    said += "Figures compare only where data, batching and protocol are the same."
+    return tag("p", said, class_="note")
+
+
+def _figures(all_series: Sequence[Series], metric: str) -> str:
+    """Settings down, series across: that is what fits a narrow screen longest."""
+    groups = []
+    for setting in SETTINGS:
+        rows = [
+            [kind, *(_cell(series, setting, kind, metric) for series in all_series)]
+            for kind in KINDS
+            if any(series.figure("test", setting, kind, metric) for series in all_series)
+        ]
+        if rows:
+            groups.append((f"{setting.capitalize()} events", rows))
+    return (
+        table(f"Test {metric.upper()}", _heads("negatives", all_series), groups, "compared") if groups else ""
+    )
+
+
+def _cell(series: Series, setting: str, kind: str, metric: str) -> str:
+    value = series.figure("test", setting, kind, metric)
+    return figure(value.mean, value.std) if value else figure(None)
+
+
+def _costs(all_series: Sequence[Series]) -> str:
+    wanted = {
+        "seeds": _seeds,
+        "best epoch": lambda series: _mean(series, "best_epoch"),
+        "training, events/s": lambda series: _mean(series, "events_per_second", "train"),
+        "scoring, events/s": lambda series: _mean(series, "events_per_second", "score"),
+        "ranks": lambda series: _mean(series, "ranks"),
+        "peak memory, largest rank": _peak,
+    }
+    rows = [[name, *(value(series) for series in all_series)] for name, value in wanted.items()]
+    return table("Time and memory", _heads("", all_series), [("", rows)], "compared")
+
+
+def _seeds(series: Series) -> str:
+    """Figures are those of the finished ones alone."""
+    finished = ", ".join(map(str, series.seeds)) or "none"
+    unfinished = ", ".join(map(str, series.unfinished_seeds))
+    return f"{finished}; {unfinished} unfinished" if unfinished else finished
+
+
+def _mean(series: Series, *path: str) -> str:
+    found = [lookup(run.results or {}, *path) for run in series.runs]
+    value = spread([each for each in found if each is not None])
+    return amount(value.mean) if value else figure(None)
+
+
+def _peak(series: Series) -> str:
+    found = [lookup(run.results or {}, "peak_memory_bytes") for run in series.runs]
+    return size(max(each for each in found if each)) if any(found) else figure(None)
+
+
+def _differences(all_series: Sequence[Series]) -> str:
+    differing = differing_settings(all_series)
+    if not differing:
+        return ""
+    rows = [
+        [tag("code", text(key)), *(tag("code", text(setting_value(value))) for value in values)]
+        for key, values in differing.items()
+    ]
+    return table("Settings that differ", _heads("key", all_series), [("", rows)], "compared")
+
+
+def _heads(first: str, all_series: Sequence[Series]) -> list[str]:
+    return [first, *(text(series.name) for series in all_series)]

@@ -1,0 +1,114 @@
+"""What a reader wants first of a run: what it is, how far it got, its main figures, and how to take them."""
+
+from tpnet_dist.config.paper_values import paper_value
+from tpnet_dist.report.markup import amount, number, size, tag, text
+from tpnet_dist.report.run import Run
+from tpnet_dist.report.series import SETTINGS, Series, lookup
+
+YEAR = 365 * 86400.0
+YEARLY = {"can_parl", "us_legis", "un_trade", "un_vote"}
+"""Datasets whose times are years or longer."""
+FADED = 5.0
+"""What decays to e to the minus this is as good as gone."""
+
+
+def lead(run: Run) -> str:
+    """One sentence."""
+    config = run.config
+    seeds = config.training.all_seeds()
+    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    ranks = lookup(run.results or {}, "ranks")
+    where = f", on {ranks:.0f} rank{'s' * (ranks > 1)}" if ranks else ""
+    how = f"{config.data.batching} batching, {config.evaluation.protocol} protocol, {which}{where}"
+    profile = getattr(config.model, "profile", None)
+    model = config.model.title + (f", {profile} profile" if profile else "")
+    return tag("p", text(f"{model}; {how}."), class_="lead")
+
+
+def notices(run: Run) -> str:
+    """What is unfinished, damaged or easily misread."""
+    return "".join(tag("p", text(sentence), class_="notice") for sentence in _sentences(run))
+
+
+def _sentences(run: Run) -> list[str]:
+    found = []
+    if run.results is None:
+        found.append(_progress(run))
+    elif not run.curves.by_seed:
+        found.append("metrics.jsonl holds nothing, so there are no curves.")
+    if run.curves.damaged_lines:
+        found.append(f"{run.curves.damaged_lines} damaged lines of metrics.jsonl were left out.")
+    if not run.log.is_the_runs:
+        found.append(f"{run.log.folder} now holds another log than the one this run was trained on.")
+    return [*found, *_faded(run)]
+
+
+def _progress(run: Run) -> str:
+    curves, when = run.curves, run.last_written
+    if when is None or not curves.last_step:
+        return "This run has no results yet, and has not finished its first steps."
+    return (
+        f"This run has no results yet: it was at step {curves.last_step:,}, with {curves.last_epoch} of at "
+        f"most {run.config.training.epochs} epochs finished, when it last wrote, {when:%Y-%m-%d %H:%M %Z}. "
+        "Repeat its command to go on if it was stopped."
+    )
+
+
+def _faded(run: Run) -> list[str]:
+    """On yearly data a large λ leaves the memory nothing but simultaneous events."""
+    memory, exponent = run.config.memory, run.config.memory.decay * YEAR
+    is_yearly = run.recognition is not None and run.recognition.dataset.key in YEARLY
+    if not (is_yearly and memory.enabled and memory.walk == "decay" and exponent > FADED):
+        return []
+    if run.config.data.batching == "events":
+        rest = (
+            "events of the same time, which stand in one batch with those to be predicted or just before them"
+        )
+    else:
+        rest = "nothing: timestamps batching shows no event others of its own time"
+    return [
+        f"With a decay of {memory.decay:g} a year fades to e^−{exponent:.0f}, so the memory holds {rest}."
+    ]
+
+
+def tiles(run: Run) -> str:
+    """The main figures; none where there are none."""
+    shown = [*_figures(run), *_costs(run)]
+    entries = "".join(
+        tag("li", tag("span", text(what)), tag("b", value), tag("span", text(beside)))
+        for what, value, beside in shown
+    )
+    return tag("ul", entries, class_="tiles") if entries else ""
+
+
+def _figures(run: Run) -> list[tuple[str, str, str]]:
+    series, kind = Series((run,)), run.config.evaluation.negatives[0]
+    found = []
+    for setting in SETTINGS:
+        value = series.figure("test", setting, kind, "ap")
+        if value is None:
+            continue
+        spread = f" <small>±{number(value.std, 4)}</small>" if value.std is not None else ""
+        paper = paper_value(run.recognition.dataset.key, setting, kind, "ap") if run.recognition else None
+        beside = f"paper {paper.mean:.4f}\u00a0±\u00a0{paper.std:.4f}" if paper else f"{kind} negatives"
+        found.append((f"Test AP, {setting}", number(value.mean, 4) + spread, beside))
+    return found
+
+
+def _costs(run: Run) -> list[tuple[str, str, str]]:
+    results = run.results or {}
+    found = []
+    best, epochs = lookup(results, "best_epoch"), lookup(results, "epochs_run")
+    if best is not None and epochs is not None:
+        several = "mean of seeds, " if len(run.by_seed()) > 1 else ""
+        found.append(("Best epoch", amount(best), f"{several}of {amount(epochs)}, by validation AP"))
+    rate, ranks = lookup(results, "events_per_second", "train"), lookup(results, "ranks")
+    if rate:
+        found.append(
+            ("Training speed", amount(rate), f"events/s, {ranks or 1:.0f} rank{'s' * ((ranks or 1) > 1)}")
+        )
+    peak = lookup(results, "peak_memory_bytes")
+    if peak:
+        value, unit = size(peak).split(" ")
+        found.append(("Peak memory", f"{value} <small>{unit}</small>", "of the rank that took most"))
+    return found

@@ -1,0 +1,137 @@
+"""Test figures of all six settings on one scale: the run, the paper, and the yardsticks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpnet_dist.config.paper_values import paper_value
+from tpnet_dist.report.markup import text
+from tpnet_dist.report.plot import (
+    RIGHT,
+    WIDTH,
+    Axis,
+    Legend,
+    Plot,
+    axis_around,
+    colour,
+    digits_of,
+    figure,
+    label_at,
+    line,
+)
+from tpnet_dist.report.series import KINDS, SETTINGS, Series, Spread, have_one_log
+
+ROW, HEADING, FOOT = 24, 22, 46
+LANE = 7
+"""Between the marks of two series in a row."""
+LEFT_OF_DOTS = 84
+BANKS = {"edgebank_unlimited": "EdgeBank, all edges seen", "edgebank_window": "EdgeBank, latest time window"}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One figure of a setting."""
+
+    kind: str
+    hint: str
+    value: Spread
+    lane: float = 0.0
+    """How far below the middle of its row, so that series do not hide one another."""
+
+
+Rows = dict[tuple[str, str], list[Mark]]
+"""By events and negatives."""
+
+
+def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None) -> str:
+    """Rows are settings; of several series each has its colour and its lane."""
+    rows = {
+        (setting, kind): marks
+        for setting in SETTINGS
+        for kind in KINDS
+        if (marks := _marks(all_series, setting, kind, metric, dataset))
+    }
+    if not rows:
+        return ""
+    values = [mark.value.mean for marks in rows.values() for mark in marks]
+    settings = list(dict.fromkeys(setting for setting, _ in rows))
+    row = ROW + LANE * (len(all_series) - 1)
+    height = len(rows) * row + len(settings) * HEADING + FOOT
+    x = axis_around(values, LEFT_OF_DOTS, WIDTH - RIGHT, high=1.0 if max(values) > 0.9 else None)
+    plot = Plot(x, Axis(0, 1, height - FOOT, 4), height=height)
+    name = metric.upper()
+    plot.ticks_x(f"test {name}, mean over batches", digits=digits_of(x, 6), whole=False, across=True)
+    _draw_rows(plot, rows, row)
+    return figure(
+        f"Test {name} in all settings", plot.svg(_description(name, rows)), _legend(all_series, rows)
+    )
+
+
+def _draw_rows(plot: Plot, rows: Rows, row: float) -> None:
+    y, before = 4.0, ""
+    for (setting, kind), marks in rows.items():
+        if setting != before:
+            plot.add(label_at(0, y + 15, f"{setting.capitalize()} events", "start", "axis strong"))
+            y, before = y + HEADING, setting
+        middle = y + row / 2
+        plot.add(label_at(LEFT_OF_DOTS - 10, middle + 4, kind, "end"))
+        plot.add(line(plot.x.start, middle, plot.x.stop, middle, "grid"))
+        plot.add(*(drawn for mark in reversed(marks) for drawn in _drawn(plot.x, middle + mark.lane, mark)))
+        y += row
+
+
+def _marks(
+    all_series: Sequence[Series], setting: str, kind: str, metric: str, dataset: str | None
+) -> list[Mark]:
+    own = [
+        Mark(f"run {colour(place)}", series.name, value, LANE * (place - (len(all_series) - 1) / 2))
+        for place, series in enumerate(all_series)
+        if (value := series.figure("test", setting, kind, metric))
+    ]
+    if not own:
+        return []
+    marks, paper = own, paper_value(dataset, setting, kind, metric) if dataset else None
+    if paper is not None:
+        marks.append(Mark("paper", "the paper", Spread(paper.mean, paper.std, 5)))
+    for bank, title in BANKS.items() if have_one_log(all_series) else ():
+        seen = all_series[0].bank(bank, setting, kind, metric)
+        if seen is not None:
+            marks.append(Mark(bank, title, Spread(seen, None, 1)))
+    return marks
+
+
+def _drawn(axis: Axis, y: float, mark: Mark) -> list[str]:
+    x, std = axis.at(mark.value.mean), mark.value.std
+    hint = f"{mark.hint}: {mark.value.mean:.4f}" + (f" ± {std:.4f}" if std else "")
+    whiskers = []
+    if std:
+        low, high = (
+            min(max(axis.at(mark.value.mean + side * std), axis.start), axis.stop) for side in (-1, 1)
+        )
+        whiskers = [line(low, y, high, y, f"whisker {mark.kind}")]
+    return [*whiskers, _shape(mark.kind, x, y, hint)]
+
+
+def _shape(kind: str, x: float, y: float, hint: str = "") -> str:
+    title = f"<title>{text(hint)}</title>" if hint else ""
+    if kind == "paper":
+        points = f"{x:.1f},{y - 6:.1f} {x + 6:.1f},{y:.1f} {x:.1f},{y + 6:.1f} {x - 6:.1f},{y:.1f}"
+        return f'<polygon class="paper" points="{points}">{title}</polygon>'
+    if kind == "edgebank_unlimited":
+        return f'<rect class="bank" x="{x - 1.5:.1f}" y="{y - 7:.1f}" width="3" height="14">{title}</rect>'
+    if kind == "edgebank_window":
+        return f'<circle class="bank hollow" cx="{x:.1f}" cy="{y:.1f}" r="3.5">{title}</circle>'
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5">{title}</circle>'
+
+
+def _legend(all_series: Sequence[Series], rows: Rows) -> list[Legend]:
+    shown = dict.fromkeys((mark.kind, mark.hint) for marks in rows.values() for mark in marks)
+    is_one = len(all_series) == 1 and len(all_series[0].runs) == 1
+    return [
+        Legend("this run" if is_one and kind.startswith("run") else hint, _shape(kind, 15, 6))
+        for kind, hint in shown
+    ]
+
+
+def _description(name: str, rows: Rows) -> str:
+    best = ", ".join(f"{setting} {kind} {marks[0].value.mean:.4f}" for (setting, kind), marks in rows.items())
+    return f"Test {name} by events and negatives: {best}"

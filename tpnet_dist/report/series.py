@@ -1,0 +1,137 @@
+"""Runs that differ in nothing but the seed make one series, whose figures have a mean and a deviation."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+from tpnet_dist.config.keys import changes_no_result, values_of
+from tpnet_dist.report.run import Results, Run
+from tpnet_dist.training.run_log import flat
+
+SETTINGS = ("transductive", "inductive")
+KINDS = ("random", "historical", "inductive")
+SEED_KEYS = {"training.seed", "training.seeds"}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of a figure over seeds."""
+
+    mean: float
+    std: float | None
+    """None of one seed."""
+    count: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """At least one run."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def name(self) -> str:
+        first, *others = (run.name for run in self.runs)
+        return f"{first} and {len(others)} more" if others else first
+
+    @property
+    def seeds(self) -> list[int]:
+        """Those with results."""
+        return [seed for run in self.runs for seed in run.by_seed()]
+
+    @property
+    def unfinished_seeds(self) -> list[int]:
+        return [
+            seed for run in self.runs for seed in run.config.training.all_seeds() if seed not in run.by_seed()
+        ]
+
+    def figure(self, part: str, setting: str, kind: str, metric: str) -> Spread | None:
+        """None where no seed has it."""
+        found = (lookup(results, part, setting, kind, metric) for results in self._results())
+        return spread([value for value in found if value is not None])
+
+    def bank(self, bank: str, setting: str, kind: str, metric: str) -> float | None:
+        """EdgeBank's figure for test events, the same for every seed."""
+        for run in self.runs:
+            value = lookup(run.results or {}, "baselines", bank, "test", setting, kind, metric)
+            if value is not None:
+                return value
+        return None
+
+    def metrics(self) -> set[str]:
+        """Which the test events have."""
+        tests = [flat(results.get("test") or {}) for results in self._results()]
+        return {name.rpartition("/")[2] for test in tests for name in test}
+
+    def _results(self) -> list[Results]:
+        return [results for run in self.runs for results in run.by_seed().values()]
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    if not values:
+        return None
+    return Spread(mean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def lookup(values: Mapping[str, Any], *path: str) -> float | None:
+    """The number at the end of a path through nested mappings; None where it ends before."""
+    found: Any = values
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
+
+
+def series_of(runs: Sequence[Run]) -> list[Series]:
+    """In the order given. A seed that a series has already belongs to another: it is the same run again."""
+    found: list[Series] = []
+    for run in runs:
+        for position, series in enumerate(found):
+            taken = {*series.seeds, *series.unfinished_seeds}
+            is_new = not taken & set(run.config.training.all_seeds())
+            if is_new and settings_of(series.runs[0]) == settings_of(run):
+                found[position] = Series((*series.runs, run))
+                break
+        else:
+            found.append(Series((run,)))
+    return found
+
+
+def settings_of(run: Run) -> dict[str, object]:
+    """All that results depend on, but the seed; a log whose id is known goes by it, wherever it lies."""
+    found = {
+        key: value
+        for key, value in values_of(run.config).items()
+        if key not in SEED_KEYS and not changes_no_result(key)
+    }
+    log_id = _log_id(run)
+    return found if log_id is None else {**found, "data.folder": log_id}
+
+
+def have_one_log(all_series: Sequence[Series]) -> bool:
+    """Whether all were trained on the same events in the same batches, so that a yardstick is one for all."""
+    keys = ("data.folder", "data.batching")
+    return len({tuple(settings_of(each.runs[0])[key] for key in keys) for each in all_series}) == 1
+
+
+def differing_settings(all_series: Sequence[Series]) -> dict[str, list[object]]:
+    """The keys in which series differ, with the value of each."""
+    firsts = [series.runs[0] for series in all_series]
+    settings = [settings_of(run) for run in firsts]
+    return {
+        key: _shown(key, firsts) for key in settings[0] if len({repr(each[key]) for each in settings}) > 1
+    }
+
+
+def _log_id(run: Run) -> str | None:
+    """Of what it was trained on: its folder may hold another log by now."""
+    return run.log_id or (run.log.manifest.log_id if run.log.manifest else None)
+
+
+def _shown(key: str, runs: Sequence[Run]) -> list[object]:
+    """Logs that lie, or lay, in one folder are told apart by their ids."""
+    values = [values_of(run.config)[key] for run in runs]
+    if len(set(map(repr, values))) > 1:
+        return values
+    return [f"{value}, log {_log_id(run) or 'unknown'}" for value, run in zip(values, runs, strict=True)]

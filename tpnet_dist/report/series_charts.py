@@ -1,0 +1,98 @@
+"""Several series in one figure: validation AP by epoch, and speed."""
+
+from collections.abc import Sequence
+
+from tpnet_dist.report.markup import amount
+from tpnet_dist.report.plot import (
+    RIGHT,
+    WIDTH,
+    Axis,
+    Legend,
+    Plot,
+    across,
+    axis_around,
+    bar,
+    colour,
+    digits_of,
+    dot,
+    figure,
+    label_at,
+    line,
+    path,
+    upward,
+)
+from tpnet_dist.report.series import Series, lookup, spread
+
+SETTING = "transductive"
+"""What epochs are chosen by."""
+BAR, FOOT = 42, 46
+Points = list[tuple[int, float]]
+
+
+def validation_chart(all_series: Sequence[Series]) -> str:
+    """A line for each seed, in the colour and dashes of its series."""
+    lines = [
+        (f"{colour(place)} dashes-{place % 3}", name, points)
+        for place, series in enumerate(all_series)
+        for name, points in _points(series)
+    ]
+    if not lines:
+        return ""
+    last = max(epoch for _, _, points in lines for epoch, _ in points)
+    values = [value for _, _, points in lines for _, value in points]
+    plot = Plot(Axis(1, max(last, 2), *across()), axis_around(values, *upward()))
+    plot.grid_y("AP, mean over batches", digits_of(plot.y))
+    plot.ticks_x("epoch")
+    for kind, name, points in lines:
+        plot.add(*_line(plot, points, kind, name))
+    legend = [
+        Legend(series.name, line(0, 6, 30, 6, f"{colour(place)} dashes-{place % 3}"))
+        for place, series in enumerate(all_series)
+    ]
+    description = f"Validation AP of {len(lines)} seeds by epoch"
+    return figure("Validation AP, transductive", plot.svg(description), legend)
+
+
+def speed_chart(all_series: Sequence[Series]) -> str:
+    """Bars of training events per second, all ranks of a run together, the mean of its runs."""
+    speeds = [
+        (place, series.name, speed)
+        for place, series in enumerate(all_series)
+        if (speed := _speed(series)) is not None
+    ]
+    if not speeds:
+        return ""
+    height = len(speeds) * BAR + FOOT
+    x = axis_around([0, *(speed for _, _, speed in speeds)], 2, WIDTH - RIGHT - 10, low=0)
+    plot = Plot(x, Axis(0, 1, height - FOOT, 0), height=height)
+    plot.ticks_x("training events per second, all ranks", digits=digits_of(x, 6), whole=False, across=True)
+    for row, (place, name, speed) in enumerate(speeds):
+        top, words = row * BAR, f"{name}: {amount(speed)} events/s"
+        plot.add(label_at(0, top + 14, words, "start"))
+        plot.add(bar(x.start, top + 20, x.at(speed), top + 36, colour(place), words))
+    return figure("Training speed", plot.svg(f"Training speed of {len(speeds)} series"))
+
+
+def _speed(series: Series) -> float | None:
+    found = [lookup(run.results or {}, "events_per_second", "train") for run in series.runs]
+    value = spread([each for each in found if each])
+    return value.mean if value else None
+
+
+def _points(series: Series) -> list[tuple[str, Points]]:
+    found = []
+    for run in series.runs:
+        for seed, curve in run.curves.by_seed.items():
+            values = ((epoch, curve.figure(epoch, "val", SETTING, "ap")) for epoch in sorted(curve.epochs))
+            points = [(epoch, value) for epoch, value in values if value is not None]
+            found += [(f"{run.name}, seed {seed}", points)] if points else []
+    return found
+
+
+def _line(plot: Plot, points: Points, kind: str, name: str) -> list[str]:
+    places = [(plot.x.at(epoch), plot.y.at(value)) for epoch, value in points]
+    dots = [
+        dot(x, y, 2.2, kind, f"{name}, epoch {epoch}: {value:.4f}")
+        for (x, y), (epoch, value) in zip(places, points, strict=True)
+    ]
+    return [path(places, kind), *dots]

@@ -1,0 +1,146 @@
+"""A whole plan: bytes, verdict, exchange, seconds, and how all of it changes with the number of ranks."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tpnet_dist.config.log_shape import LogShape
+from tpnet_dist.config.schema import Config
+from tpnet_dist.errors import InputError
+from tpnet_dist.models.registry import needs_of
+from tpnet_dist.neighbors.build import MAX_EVENTS
+from tpnet_dist.sizing.devices import Device
+from tpnet_dist.sizing.exchange_count import RowTraffic, expected_traffic
+from tpnet_dist.sizing.memory_sizes import memory_width
+from tpnet_dist.sizing.rank_bytes import RankBytes, rank_bytes, train_share_of
+from tpnet_dist.sizing.step_time import StepTime, training_step_time
+from tpnet_dist.sizing.verdict import Room, fits, largest_log, remedies, rooms
+
+CURVE = tuple(2**power for power in range(11))
+"""Numbers of ranks of the scaling curve: 1 … 1024."""
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One number of ranks."""
+
+    ranks: int
+    batch_size: int
+    """As asked for, or one event for each rank."""
+    events_per_second: float
+    bottleneck: str
+    device_bytes: int
+    fits: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of one log on so many ranks of one device."""
+
+    log: LogShape
+    ranks: int
+    device: Device
+    width: int
+    batch_size: int
+    """As asked for, or one event for each rank."""
+    is_batch_raised: bool
+    sizes: RankBytes
+    rooms: list[Room]
+    remedies: list[str]
+    largest: LogShape | None
+    traffic: RowTraffic
+    """Of one rank."""
+    is_counted: bool
+    """From a real log; else expected for a random one."""
+    exchanged_bytes: int
+    """Between all ranks, for the rows of one batch."""
+    step: StepTime
+    train_share: float
+    """Of the events, what an epoch learns from."""
+    epoch_seconds: float
+    curve: list[CurvePoint]
+
+    @property
+    def fits(self) -> bool:
+        return all(room.is_enough for room in self.rooms)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "events": len(self.log),
+            "nodes": self.log.num_nodes,
+            "ranks": self.ranks,
+            "device": self.device.title,
+            "width": self.width,
+            "batch_size": self.batch_size,
+            "bytes_per_rank": dict(self.sizes.parts()) | {"total": self.sizes.total},
+            "rooms": [vars(room) | {"is_enough": room.is_enough} for room in self.rooms],
+            "fits": self.fits,
+            "remedies": self.remedies,
+            "largest_events": len(self.largest) if self.largest else 0,
+            "exchanged_bytes_per_batch": self.exchanged_bytes,
+            "exchange_is_counted": self.is_counted,
+            "step_seconds": self.step.seconds,
+            "step_parts": {name: value for name, value in vars(self.step).items() if name != "is_host"},
+            "bottleneck": self.step.bottleneck,
+            "epoch_seconds": self.epoch_seconds,
+            "curve": [vars(point) for point in self.curve],
+        }
+
+
+def make_plan(
+    config: Config, log: LogShape, num_ranks: int, device: Device, counted: RowTraffic | None = None
+) -> Plan:
+    """`counted`: the mean rank's traffic, where there is a log to count it from."""
+    if len(log) > MAX_EVENTS:
+        raise InputError(
+            f"the log has {len(log):,} events, but the neighbour index of a run holds up to {MAX_EVENTS:,}; "
+            "plan a part of it"
+        )
+    asked, config = config, with_an_event_each(config, num_ranks)
+    traffic = counted or expected_traffic(config, log, num_ranks)
+    sizes = rank_bytes(config, log, num_ranks, device)
+    room = rooms(sizes, device, num_ranks)
+    step = training_step_time(config, log, num_ranks, device, traffic)
+    is_tight = not all(one.is_enough for one in room)
+    train_share = train_share_of(config)
+    events_per_step = config.training.batch_size * config.training.batches_per_step
+    return Plan(
+        log=log,
+        ranks=num_ranks,
+        device=device,
+        width=memory_width(config.memory, log) if needs_of(config).rows else 0,
+        batch_size=config.training.batch_size,
+        is_batch_raised=config != asked,
+        sizes=sizes,
+        rooms=room,
+        remedies=list(remedies(config, log, num_ranks, device)) if is_tight else [],
+        largest=largest_log(config, log, num_ranks, device),
+        traffic=traffic,
+        is_counted=counted is not None,
+        exchanged_bytes=round(num_ranks * traffic.bytes_per_batch),
+        step=step,
+        train_share=train_share,
+        epoch_seconds=step.seconds * train_share * len(log) / events_per_step,
+        curve=[_point(asked, log, ranks, device) for ranks in CURVE],
+    )
+
+
+def with_an_event_each(config: Config, num_ranks: int) -> Config:
+    """More ranks than a batch has events would leave some without work: it is planned with one for each."""
+    size = max(config.training.batch_size, num_ranks)
+    return replace(config, training=replace(config.training, batch_size=size))
+
+
+def _point(config: Config, log: LogShape, ranks: int, device: Device) -> CurvePoint:
+    config = with_an_event_each(config, ranks)
+    size = config.training.batch_size
+    traffic = expected_traffic(config, log, ranks)
+    step = training_step_time(config, log, ranks, device, traffic)
+    return CurvePoint(
+        ranks,
+        size,
+        size * config.training.batches_per_step / step.seconds,
+        step.bottleneck,
+        rank_bytes(config, log, ranks, device).on("device", device),
+        fits(config, log, ranks, device),
+    )

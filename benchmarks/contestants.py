@@ -158,7 +158,7 @@ class Trainer(Contestant):
         requests = self.to_score.take(steps)
         watch = StopWatch()
         for planned, rows in rows_ahead(self._memory, requests, prefetch=self._prefetch):
-            queries = self.parts.queries.queries(planned, rows)
+            queries = self.parts.batch_maker.make(planned, rows)
             logits_by_portion(self.parts.model, queries, planned.portions)
             watch.lap()
         return watch.laps

@@ -200,7 +200,7 @@ class Case:
         parts.model.eval()
         watch = StopWatch()
         for planned, rows in self._batches(planner, parts, first):
-            logits_by_portion(parts.model, parts.queries.queries(planned, rows), planned.portions)
+            logits_by_portion(parts.model, parts.batch_maker.make(planned, rows), planned.portions)
             self._wait_for_device()
             watch.lap()
         return watch.laps[WARM_UP_STEPS:]

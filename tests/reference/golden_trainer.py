@@ -26,6 +26,7 @@ from tpnet_dist.events.batch_plan import plan_by_events
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.models.registry import needs_of
 from tpnet_dist.models.tpnet.published_names import load_published
 from tpnet_dist.neighbors.build import build_neighbor_index
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
@@ -71,8 +72,7 @@ class TrainerRank:
             log=self.log,
             portions=self.world.portions(self.config.training.portions),
             neighbors=self.neighbors,
-            num_neighbors=self.config.model.neighbors,
-            sampling="recent",
+            needs=needs_of(self.config),
             sample_key=SampleKey(0, 0),
             negatives=[GivenNegatives(negatives, self.golden_model.first_event)],
             padding_node=self.parts.padding_node,
@@ -90,7 +90,7 @@ class TrainerRank:
             memory_time=golden_model.golden.recorded_time,
         )
         [(planned, rows)] = rows_ahead(self.parts.memory, islice(requests, 1), prefetch=0)
-        [query] = self.parts.queries.queries(planned, rows)
+        [query] = self.parts.batch_maker.make(planned, rows)
         links, logits_B2 = model.embed(query), model(query)
         assert links.pair_features_BCP is not None
         ends = [

@@ -33,7 +33,7 @@ def losses_of_both(world: World, folder: str) -> tuple[list[float], list[float]]
     rows_of_batches = rows_ahead(memory, islice(ours.to_learn, STEPS), prefetch=0)
     for (planned, rows), batch in zip(rows_of_batches, theirs.to_learn, strict=False):
         outcome = step([(planned, rows)], num_batches=1, num_events=len(batch), epoch=0)
-        negative_B = planned.blocks[0].ends_BS[:, 2].numpy()
+        negative_B = planned.nodes_U[planned.blocks[0].ends_BS[:, 2]].numpy()
         our_losses.append(float(outcome.loss))
         their_losses.append(literal.learn(batch, negative_B, theirs.train_neighbors))
     return our_losses, their_losses

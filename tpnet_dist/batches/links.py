@@ -1,8 +1,4 @@
-"""Links of a rank's slice of a timestamp batch, with all that can be known before the memory is asked.
-
-Shape letters: B events of the slice, S ends of an event (source, then destinations), M neighbours of an end,
-E edge features.
-"""
+"""Links of a rank's slice of a timestamp batch, with all that can be known before the memory is asked."""
 
 from dataclasses import dataclass
 
@@ -12,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LinkBlock:
-    """Links of each event's source with its destinations; all by node id."""
+    """Links of each event's source with its destinations. Nodes are told by their places in `nodes_U`."""
 
     ends_BS: Tensor
     neighbors_BSM: Tensor
@@ -24,9 +20,6 @@ class LinkBlock:
     neighbor_means_BSF: Tensor | None = None
     """Mean node feature of further neighbours, where the model asks for it."""
 
-    def nodes(self) -> Tensor:
-        return torch.cat([self.ends_BS.flatten(), self.neighbors_BSM.flatten()])
-
 
 @dataclass(frozen=True)
 class PlannedLinks:
@@ -36,6 +29,9 @@ class PlannedLinks:
     """The slice's events, as numbers of the log."""
     read_time_B: Tensor
     """When rows are read, in seconds since the log's first event."""
+    nodes_U: Tensor
+    """The distinct nodes of all blocks, sorted."""
+    node_features_UF: Tensor | None
     blocks: tuple[LinkBlock, ...]
     portions: tuple[slice, ...]
     """Which of these events each portion has; some may be empty."""
@@ -43,6 +39,19 @@ class PlannedLinks:
     def __len__(self) -> int:
         return len(self.events_B)
 
-    def nodes(self) -> Tensor:
-        """Of all blocks, repetitions included."""
-        return torch.cat([block.nodes() for block in self.blocks])
+
+def with_places(blocks: list[LinkBlock]) -> tuple[Tensor, tuple[LinkBlock, ...]]:
+    """The distinct nodes of blocks that name nodes by their ids, and the blocks with places among them."""
+    ids = [ids.flatten() for block in blocks for ids in (block.ends_BS, block.neighbors_BSM)]
+    nodes_U, place = torch.unique(torch.cat(ids), return_inverse=True)
+    places = iter(place.split_with_sizes([len(each) for each in ids]))
+    return nodes_U, tuple(
+        LinkBlock(
+            **{
+                **vars(block),
+                "ends_BS": next(places).view(block.ends_BS.shape),
+                "neighbors_BSM": next(places).view(block.neighbors_BSM.shape),
+            }
+        )
+        for block in blocks
+    )

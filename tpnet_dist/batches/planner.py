@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from tpnet_dist.batches.event_batches import batches_to_record
-from tpnet_dist.batches.links import LinkBlock, PlannedLinks
+from tpnet_dist.batches.links import LinkBlock, PlannedLinks, with_places
 from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.grown_features import FeatureRows
@@ -156,13 +156,17 @@ class LinkPlanner:
         found, means = self._find(drafts), self._neighbor_means(drafts)
         requests = []
         for draft in drafts:
-            blocks = tuple(
-                self._block(draft.mine, ends_BS, next(found), next(means)) for ends_BS in draft.ends
-            )
+            blocks = [self._block(draft.mine, ends_BS, next(found), next(means)) for ends_BS in draft.ends]
+            nodes_U, placed = with_places(blocks)
             planned = PlannedLinks(
-                torch.from_numpy(draft.mine.index), draft.read_time_B, blocks, draft.portions
+                events_B=torch.from_numpy(draft.mine.index),
+                read_time_B=draft.read_time_B,
+                nodes_U=nodes_U,
+                node_features_UF=self._node_features(nodes_U),
+                blocks=placed,
+                portions=draft.portions,
             )
-            requests.append(MemoryRequest(planned.nodes(), draft.recorded, planned))
+            requests.append(MemoryRequest(nodes_U, draft.recorded, planned))
         return requests
 
     def _portions(self, num_events: int, here: slice) -> tuple[slice, ...]:
@@ -214,6 +218,14 @@ class LinkPlanner:
                 # other draws than those of the slots
                 found = self._look_up(node_Q, before_Q, query_Q + _FURTHER, count)
                 yield _means(torch.from_numpy(features), found)
+
+    def _node_features(self, nodes_U: Tensor) -> Tensor | None:
+        features = self.log.node_features
+        if features is None:
+            return None
+        # neither a padding node nor one that came after the log has features
+        known_U = nodes_U.clamp(max=len(features) - 1)
+        return torch.from_numpy(features[known_U.numpy()]).mul_((nodes_U == known_U)[:, None])
 
     def _edge_features(self, events_BSM: Tensor, mask_BSM: Tensor) -> Tensor | None:
         features = self.log.edge_features if self.later_features is None else self.later_features

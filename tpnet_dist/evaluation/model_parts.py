@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from tpnet_dist.batches.link_batches import QueryMaker
+from tpnet_dist.batches.link_batches import LinkBatchMaker
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange import Exchange
 from tpnet_dist.distributed.exchange_stats import ExchangeAccount
@@ -25,7 +25,7 @@ class ModelParts:
     memory: Memory | None
     """None for models without rows."""
     padding_node: int | None
-    queries: QueryMaker
+    batch_maker: LinkBatchMaker
 
     @property
     def account(self) -> ExchangeAccount:

@@ -114,7 +114,7 @@ class Scorer:
             for number, (planned, rows) in enumerate(ahead):
                 if number % PIECES_PER_LOOK == 0 and (asked := world.asked_to_stop()) is not None:
                     raise StopAsked(asked)
-                queries = self.parts.queries.queries(planned, rows)
+                queries = self.parts.batch_maker.make(planned, rows)
                 logits_BX = logits_by_portion(self.parts.model, queries, planned.portions)
                 scores_NX[done : done + len(planned)] = logits_BX
                 done += len(planned)

@@ -58,7 +58,8 @@ def map_features(folder: Path, record: FeatureRecord) -> Features:
     """Memory-map a feature file after checking that it has the shape the manifest promises."""
     path = folder / record.file
     try:
-        features: Features = np.load(path, mmap_mode="r", allow_pickle=False)
+        # copy on write: torch warns of tensors that must not be written to, though nobody writes
+        features: Features = np.load(path, mmap_mode="c", allow_pickle=False)
     except ValueError as error:
         raise InputError(
             f"{path}: not a readable .npy file ({error}); restore it or convert again"

@@ -42,6 +42,11 @@ class StateNames(Protocol):
     def random_features(self, state: Mapping[str, Tensor]) -> Tensor | None:
         """What rows of the walk memory started from, by raw id, the padding node's first; None: nothing."""
 
+    def to_published(
+        self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """The model's weights, or something else by their names, as the published code has them."""
+
     def load(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
         """Take a published checkpoint's weights; ValueError if the sizes differ."""
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from tpnet_dist.batches.link_batches import QueryMaker
+from tpnet_dist.batches.link_batches import LinkBatchMaker
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange import LocalExchange
 from tpnet_dist.distributed.host_memory import free_bytes
@@ -68,8 +68,8 @@ def build_parts(
         _draw_strangers(memory, ids.strangers)
         _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
     past = Past(config, log, memory, until=until, as_evaluated=as_evaluated)
-    queries = QueryMaker(device, log.node_features, weight_dtype(config))
-    return Parts(ids, past, LinkScorer(model, past, queries, padding_node_of(config, log)))
+    batch_maker = LinkBatchMaker(device, weight_dtype(config))
+    return Parts(ids, past, LinkScorer(model, past, batch_maker, padding_node_of(config, log)))
 
 
 def usable_device(given: torch.device | str | None) -> torch.device:

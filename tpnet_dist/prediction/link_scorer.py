@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from tpnet_dist.batches.link_batches import QueryMaker, rows_ahead
+from tpnet_dist.batches.link_batches import LinkBatchMaker, rows_ahead
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import NegativeEnds
 from tpnet_dist.batches.run_data import planner_of
@@ -45,8 +45,10 @@ class _FurtherDestinations:
 class LinkScorer:
     """Of one model and one past."""
 
-    def __init__(self, model: nn.Module, past: Past, queries: QueryMaker, padding_node: int | None) -> None:
-        self.model, self.past, self.queries = model, past, queries
+    def __init__(
+        self, model: nn.Module, past: Past, batch_maker: LinkBatchMaker, padding_node: int | None
+    ) -> None:
+        self.model, self.past, self.batch_maker = model, past, batch_maker
         self._planner = planner_of(
             past.config,
             past.log,
@@ -73,7 +75,7 @@ class LinkScorer:
         prefetch = self.past.config.memory.prefetch if len(pieces) > 1 else 0
         ahead = rows_ahead(self.past.memory, requests, prefetch=prefetch)
         for piece, (planned, rows) in zip(pieces, ahead, strict=True):
-            logits_BC[piece] = logits_of(self.model, self.queries.queries(planned, rows)).cpu().numpy()
+            logits_BC[piece] = logits_of(self.model, self.batch_maker.make(planned, rows)).cpu().numpy()
         return logits_BC
 
     def _request(
@@ -84,7 +86,7 @@ class LinkScorer:
         selected, seconds_B = self.past.links(src_B[sources], chosen_BC[:, 0], time_B[sources])
         planner = replace(self._planner, negatives=[_FurtherDestinations(chosen_BC[:, 1:])])
         planned = planner.plan(selected, seconds_B, slice(None), self.past.memory_time)
-        return MemoryRequest(planned.nodes(), BatchEvents.none(), planned)
+        return MemoryRequest(planned.nodes_U, BatchEvents.none(), planned)
 
 
 def _pieces(num_sources: int, num_targets: int) -> Iterator[Piece]:

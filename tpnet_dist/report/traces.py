@@ -9,7 +9,7 @@ from typing import Any
 
 MODEL_PHASES = {
     "wait": "waiting for rows",
-    "query": "putting queries together",
+    "make batch": "making batches",
     "score": "scoring",
     "backward": "backward, with what it waits for other ranks' gradients",
     "optimizer": "optimizer",

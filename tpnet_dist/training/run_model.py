@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from tpnet_dist.batches.link_batches import QueryMaker
+from tpnet_dist.batches.link_batches import LinkBatchMaker
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange import Exchange
 from tpnet_dist.distributed.exchange_stats import ExchangeAccount
@@ -38,10 +38,10 @@ class RunModel(ModelParts):
         model = spec_of(config).make(config, log.shape).to(world.device)
         sizes = MemorySizes.of(config, log, world, free=free_for(world), weights=weight_bytes_of(model))
         memory = build_memory(config, log, exchange, world.device, seed, sizes.borrowed_rows)
-        queries = QueryMaker(world.device, log.node_features, weight_dtype(config))
+        batch_maker = LinkBatchMaker(world.device, weight_dtype(config))
         engine = build_engine(config, model, world)
-        step = TrainStep(model, engine, queries, seed)
-        return cls(model, memory, padding_node_of(config, log), queries, step)
+        step = TrainStep(model, engine, batch_maker, seed)
+        return cls(model, memory, padding_node_of(config, log), batch_maker, step)
 
 
 def build_engine(config: Config, model: nn.Module, world: World) -> Engine:

@@ -21,7 +21,7 @@ from tpnet_dist.training.engine import Engine
 
 WARM_UP_STEPS = 5
 """Not traced: buffers and pipeline fill up."""
-MODEL_PHASES = ("wait", "query", "score", "backward", "all-reduce", "optimizer")
+MODEL_PHASES = ("wait", "make batch", "score", "backward", "all-reduce", "optimizer")
 EXCHANGE_PHASES = ("plan", "borrow", "read", "record")
 IDLE = "idle"
 EXPOSED = ("wait", "all-reduce")

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import record_function
 
-from tpnet_dist.batches.link_batches import QueryMaker, Rows
+from tpnet_dist.batches.link_batches import LinkBatchMaker, PlannedRows
 from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.memory.memory import FetchedRows
 from tpnet_dist.models.common.dropout import event_keys
 from tpnet_dist.models.common.loss import links_loss, split_logits
 from tpnet_dist.training.engine import Engine
@@ -38,12 +39,12 @@ class TrainStep:
 
     model: nn.Module
     engine: Engine
-    queries: QueryMaker
+    batch_maker: LinkBatchMaker
     seed: int
 
     def __call__(
         self,
-        batches: Iterable[tuple[PlannedLinks, Rows]],
+        batches: Iterable[PlannedRows],
         *,
         num_batches: int,
         num_events: int,
@@ -61,12 +62,12 @@ class TrainStep:
         return StepOutcome(torch.stack(losses).sum(), torch.cat(positives), torch.cat(negatives))
 
     def _learn_from(
-        self, planned: PlannedLinks, rows: Rows, num_events: int, epoch: int
+        self, planned: PlannedLinks, rows: FetchedRows | None, num_events: int, epoch: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        with record_function("query"):
+        with record_function("make batch"):
             keys_B = event_keys(self.seed, epoch, planned.events_B)
-            queries = self.queries.queries(planned, rows, keys_B)
-            portions = [[query[portion] for query in queries] for portion in planned.portions]
+            batches = self.batch_maker.make(planned, rows, keys_B)
+            portions = [[batch[portion] for batch in batches] for portion in planned.portions]
         with record_function("score"):
             scored = [split_logits(logits) for logits in self.engine.score(portions)]
             losses = [links_loss(*logits) / (2 * num_events) for logits in scored]
@@ -78,7 +79,7 @@ class TrainStep:
         return loss, positive, negative
 
 
-def _waiting_for(batches: Iterable[tuple[PlannedLinks, Rows]]) -> Iterator[tuple[PlannedLinks, Rows]]:
+def _waiting_for(batches: Iterable[PlannedRows]) -> Iterator[PlannedRows]:
     iterator = iter(batches)
     while True:
         with record_function("wait"):

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
-from tpnet_dist.batches.link_batches import Rows, rows_ahead
-from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.batches.link_batches import PlannedRows, rows_ahead
 from tpnet_dist.batches.run_data import RunData
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.stop_request import StopAsked
@@ -142,7 +141,7 @@ class SeedTrainer:
         loss = progress.loss_sum / progress.steps_of_epoch
         return {"train_loss": loss, "exchange": meter.exchanged(self.data.world.device)}
 
-    def _learn(self, number: int, rows: Iterator[tuple[PlannedLinks, Rows]], meter: StepMeter) -> range:
+    def _learn(self, number: int, rows: Iterator[PlannedRows], meter: StepMeter) -> range:
         """One step of the epoch; returns its batches."""
         progress, plan = self.progress, self.data.train_plan
         batches = plan.step(number, self.config.training.batches_per_step)
@@ -157,7 +156,7 @@ class SeedTrainer:
         meter.add(outcome, batches=batches, num_events=num_events)
         return batches
 
-    def _rows_ahead(self, last_step: int) -> Iterator[tuple[PlannedLinks, Rows]]:
+    def _rows_ahead(self, last_step: int) -> Iterator[PlannedRows]:
         """Planned links and rows of the epoch's batches from where it stands to the end of `last_step`."""
         data, config, progress = self.data, self.config, self.progress
         plan, per_step = data.train_plan, config.training.batches_per_step
@@ -215,7 +214,7 @@ class SeedTrainer:
         plan = self.data.train_plan
         return bool(plan.recorded[next_batch] == plan.borders[next_batch])
 
-    def _stop_if_asked(self, next_batch: int, rows: Iterator[tuple[PlannedLinks, Rows]]) -> None:
+    def _stop_if_asked(self, next_batch: int, rows: Iterator[PlannedRows]) -> None:
         asked = self.data.world.asked_to_stop()
         if asked is None or not self._can_save(next_batch):
             return

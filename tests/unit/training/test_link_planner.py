@@ -19,6 +19,7 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.pipeline import MemoryRequest
+from tpnet_dist.models.spec import Needs
 from tpnet_dist.neighbors.build import build_neighbor_index
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
 
@@ -36,8 +37,7 @@ def planner_of(log: EventLog, rank: int = 0, num_ranks: int = 1) -> LinkPlanner:
         log=log,
         portions=Portions.of(None, rank, num_ranks, "cpu"),
         neighbors=ShardedNeighbors(index, NODES, LocalExchange()),
-        num_neighbors=NEIGHBORS,
-        sampling="recent",
+        needs=Needs(neighbors=NEIGHBORS),
         sample_key=SampleKey(0, 0),
         negatives=[GivenNegatives(np.arange(EVENTS, dtype=np.int32) % NODES)],
     )
@@ -51,7 +51,7 @@ def requests_of(
 
 
 def ends_of(requests: list[MemoryRequest[PlannedLinks]]) -> torch.Tensor:
-    return torch.cat([request.note.blocks[0].ends_BS for request in requests])
+    return torch.cat([request.note.nodes_U[request.note.blocks[0].ends_BS] for request in requests])
 
 
 def test_ends_are_the_events_and_their_negatives(log: EventLog) -> None:
@@ -87,15 +87,15 @@ def test_pieces_make_up_the_slice_and_only_the_last_records(log: EventLog, num_r
 def test_neighbours_are_those_strictly_before_the_event(log: EventLog) -> None:
     events = log.read(0, EVENTS)
     for request in requests_of(planner_of(log)):
-        block = request.note.blocks[0]
         for row, event in enumerate(request.note.events_B.tolist()):
-            for end, node in enumerate(block.ends_BS[row].tolist()):
-                assert found_neighbors(block, row, end) == literal_neighbors(events, node, event)
+            for end, node in enumerate(request.note.nodes_U[request.note.blocks[0].ends_BS[row]].tolist()):
+                assert found_neighbors(request.note, row, end) == literal_neighbors(events, node, event)
 
 
-def found_neighbors(block: object, row: int, end: int) -> list[tuple[int, float]]:
+def found_neighbors(planned: PlannedLinks, row: int, end: int) -> list[tuple[int, float]]:
+    block = planned.blocks[0]
     mask = block.mask_BSM[row, end]
-    ids, elapsed = block.neighbors_BSM[row, end][mask], block.elapsed_BSM[row, end][mask]
+    ids, elapsed = planned.nodes_U[block.neighbors_BSM[row, end][mask]], block.elapsed_BSM[row, end][mask]
     return list(zip(ids.tolist(), elapsed.tolist(), strict=True))
 
 
@@ -127,4 +127,4 @@ def test_rows_are_read_at_the_last_recorded_time_with_a_padding_node(log: EventL
         assert (request.note.read_time_B == before).all()
         before = float(request.events.time_B[-1])
         block = request.note.blocks[0]
-        assert (block.neighbors_BSM[~block.mask_BSM] == NODES).all()
+        assert (request.note.nodes_U[block.neighbors_BSM[~block.mask_BSM]] == NODES).all()

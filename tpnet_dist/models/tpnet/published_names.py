@@ -104,6 +104,15 @@ class TPNetStateNames:
             )
         return features
 
+    def to_published(
+        self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """With features padded as the published code pads them."""
+        assert isinstance(model, TPNet)
+        channels = model.predictor.first.out_features
+        widths = {"node_width": channels, "edge_width": max(channels, model.edge_width)}
+        return to_published(model, **widths, tensors=tensors)
+
     def load(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
         assert isinstance(model, TPNet)
         load_published(model, state)

@@ -16,6 +16,7 @@ import torch
 from tests.support.command_line import ROOT, run_here, sentence_of
 from tests.support.event_logs import write_log
 from tests.support.training_runs import flags_of, small_config, small_log
+from tpnet_dist import Predictor
 from tpnet_dist import evaluate as evaluate_command
 from tpnet_dist import train as train_command
 from tpnet_dist.events.reader import EventLog
@@ -113,6 +114,22 @@ def test_training_learns(finished: tuple[Path, dict[str, Any]]) -> None:
     steps = lines_of(run, "step")
     assert sum(line["loss"] for line in steps[-4:]) < sum(line["loss"] for line in steps[:4])
     assert results["test"]["transductive"]["random"]["ap"] > 0.6
+
+
+def test_graphmixer_is_trained_stopped_gone_on_with_evaluated_and_asked(folder: Path, tmp_path: Path) -> None:
+    model = ("--model.name", "graphmixer", "--training.learning-rate", 1e-3)
+    whole = train(folder, tmp_path / "whole", *model, ranks=2)
+    assert whole["test"]["transductive"]["random"]["ap"] > 0.6
+    train(folder, tmp_path / "run", *model, "--training.max-steps", 7, "--checkpoint.every-steps", 5)
+    (tmp_path / "run" / "results.json").unlink()
+    resumed = train_here(folder, tmp_path / "run", *model, "--checkpoint.every-steps", 5)
+    assert resumed["test"] == whole["test"]
+    done = run_module("tpnet_dist.evaluate", tmp_path / "run", "--json")
+    assert json.loads(done.stdout)["test"] == whole["test"]
+    scores = Predictor(tmp_path / "run").score([0, 1], [2, 3])
+    assert np.isfinite(scores).all()
+    planned = run_module("tpnet_dist.plan", "--data", folder, "--ranks", 2, *model, "--json")
+    assert planned.returncode == 0, planned.stderr
 
 
 def test_evaluating_a_run_again_gives_its_results(finished: tuple[Path, dict[str, Any]]) -> None:

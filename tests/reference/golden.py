@@ -14,6 +14,7 @@ cannot be used.
 
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +26,10 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from benchmarks.rank_pool import RankPool, world_of_one
+from tests.reference.golden_baseline import BaselineFile, baseline_on_rank, is_baseline
 from tests.reference.golden_checks import Check, GoldenRank, checks_of
 from tests.reference.golden_file import Array, GoldenFile
-from tests.reference.golden_model import QUANTITIES, GoldenModel, has_model
+from tests.reference.golden_model import LOGITS, QUANTITIES, GoldenModel, has_model
 from tests.reference.golden_rank import WarmRank
 from tests.reference.golden_trainer import TrainerRank
 from tpnet_dist.distributed.world import World
@@ -68,14 +70,21 @@ def read_golden(path: Path) -> tuple[GoldenFile, GoldenModel | None]:
 
 def compare(path: Path, pool: RankPool | None) -> list[Comparison]:
     """On the ranks of the pool, or without one in this process. What is refused is refused here."""
-    golden, model = read_golden(path)
-    checks = checks_of(golden, model)
-    wanted = [golden.read(check.key, check.shape) for check in checks]
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         folder = Path(name)
-        if model is not None:
-            model.check_weights(model.write_folder(folder))
-        shares = found_by_ranks(path, folder, pool)
+        if is_baseline(path):
+            baseline = BaselineFile(path)
+            checks = baseline.checks()
+            wanted = [baseline[check.key] for check in checks]
+            baseline.write_folder(folder)
+            shares = found_by_ranks(baseline_on_rank, path, folder, pool)
+        else:
+            golden, model = read_golden(path)
+            checks = checks_of(golden, model)
+            wanted = [golden.read(check.key, check.shape) for check in checks]
+            if model is not None:
+                model.check_weights(model.write_folder(folder))
+            shares = found_by_ranks(found_on_rank, path, folder, pool)
     outcomes = []
     for check, published in zip(checks, wanted, strict=True):
         deviations = check.deviation(np.concatenate([share[check.key] for share in shares]), published)
@@ -84,11 +93,13 @@ def compare(path: Path, pool: RankPool | None) -> list[Comparison]:
     return outcomes
 
 
-def found_by_ranks(path: Path, folder: Path, pool: RankPool | None) -> list[dict[str, Array]]:
+def found_by_ranks(
+    find: Callable[[World, Path, Path], dict[str, Array]], path: Path, folder: Path, pool: RankPool | None
+) -> list[dict[str, Array]]:
     if pool is not None:
-        return pool.run(found_on_rank, path, folder)
+        return pool.run(find, path, folder)
     with world_of_one() as world:
-        return [found_on_rank(world, path, folder)]
+        return [find(world, path, folder)]
 
 
 # ---- the command -------------------------------------------------------------------------------------------
@@ -129,7 +140,7 @@ def run(file: Positional[Path], *, ranks: int = 1, debug: bool = False) -> int:
             if pool is not None:
                 pool.close()
     print_comparisons(comparisons, f"{file.name} on {ranks} rank{'s' * (ranks > 1)}: largest deviations")
-    if not any(outcome.check.key in QUANTITIES for outcome in comparisons):
+    if not any(outcome.check.key in (*QUANTITIES, *LOGITS) for outcome in comparisons):
         print(f"{file.name} has no weights and nothing computed with them: the model was not compared")
     return 0 if all(outcome.holds for outcome in comparisons) else ABOVE_TOLERANCE
 

@@ -25,6 +25,15 @@ QUERIES = ("query_src", "query_dst", "query_neg", "query_time")
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, AttributeError, TypeError)
 
 
+@contextmanager
+def open_golden(path: Path) -> Iterator[Any]:
+    try:
+        with np.load(path) as stored:
+            yield stored
+    except _UNREADABLE as error:
+        raise InputError(f"{path} is not a readable npz file; record it again") from error
+
+
 class GoldenFile:
     """Settings, events, random features and queries; what is compared is asked for with `read`."""
 
@@ -47,7 +56,7 @@ class GoldenFile:
 
     def names(self) -> list[str]:
         """All keys of the file."""
-        with self._opened() as stored:
+        with open_golden(self.path) as stored:
             return list(stored.files)
 
     @cached_property
@@ -68,20 +77,12 @@ class GoldenFile:
         ]
 
     def _read(self, keys: list[str]) -> dict[str, Array]:
-        with self._opened() as stored:
+        with open_golden(self.path) as stored:
             missing = [key for key in keys if key not in stored.files]
             arrays = {key: stored[key] for key in keys if key not in missing}
         if missing:
             raise InputError(f"{self.path} lacks {', '.join(missing)}; record it with all keys of the layout")
         return arrays
-
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        try:
-            with np.load(self.path) as stored:
-                yield stored
-        except _UNREADABLE as error:
-            raise InputError(f"{self.path} is not a readable npz file; record it again") from error
 
     def _check(self) -> None:
         for key in SETTINGS:

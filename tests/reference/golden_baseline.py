@@ -1,0 +1,273 @@
+"""Golden numbers of models without rows of the walk memory: as a data folder, settings and checks of ours.
+
+    data folder → neighbours → link batch → model           the query batch, scored with the initial weights
+                                         → TrainStep        gradients of the first step, then the steps
+
+The file does not name its model: the one that takes its weights is meant. The published padding node is node
+0; ours is none, so published node i is our node i − 1.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tests.reference.golden_checks import Check, count_of_others, difference
+from tests.reference.golden_file import Array, open_golden
+from tests.reference.golden_model import EMBEDDINGS, LOGITS, to_ours
+from tests.support.event_logs import write_log
+from tests.support.given_negatives import GivenNegatives
+from tpnet_dist.batches.link_batches import rows_ahead
+from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.batches.planner import LinkPlanner
+from tpnet_dist.batches.run_data import chunks_of
+from tpnet_dist.config.model_configs import model_config_type
+from tpnet_dist.config.schema import Config, DataConfig, TrainingConfig
+from tpnet_dist.distributed.blocks import Blocks
+from tpnet_dist.distributed.gather import sum_over_ranks
+from tpnet_dist.distributed.world import World
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.batch_plan import plan_by_events
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.view import EventView
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.models.registry import MODELS, needs_of, spec_named, spec_of
+from tpnet_dist.models.spec import ModelSpec
+from tpnet_dist.neighbors.build import build_neighbor_index
+from tpnet_dist.neighbors.sharded import ShardedNeighbors
+from tpnet_dist.training.run_model import RunModel
+
+_WEIGHTS, _GRADIENTS, _TRAINED = "weights", "gradients_first_step", "weights_after_training"
+"""Of each there is an array for every weight, `weights/NAME`."""
+_SCALARS = ("batch_size", "warm_batches", "num_neighbors", "learning_rate")
+_RENAMED = {"num_neighbors": "neighbors", "num_layers": "mixer_layers"}
+"""Settings of the file under our names."""
+
+
+def is_baseline(path: Path) -> bool:
+    """Whether the file has no rows of a walk memory."""
+    with open_golden(path) as stored:
+        return not {"H0", "decay"} & set(stored.files)
+
+
+class BaselineFile:
+    """Read whole: such files are small."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open_golden(path) as stored:
+            self.arrays: dict[str, Array] = {name: stored[name] for name in stored.files}
+        wanted = [*_SCALARS, "src", "dst", "time", "query_neg", "train_negatives", "train_losses", *LOGITS]
+        if missing := [name for name in wanted if name not in self.arrays]:
+            raise InputError(f"{path} lacks {', '.join(missing)}; record it with all keys of the layout")
+        for prefix in (_GRADIENTS, _TRAINED):
+            self.arrays[prefix] = side_by_side(self.named(prefix))
+        self.batch_size, self.warm_batches = int(self["batch_size"]), int(self["warm_batches"])
+        self.first_event = self.batch_size * self.warm_batches
+        self.num_steps = len(self["train_losses"])
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def named(self, prefix: str) -> dict[str, Tensor]:
+        return {
+            name.removeprefix(f"{prefix}/"): torch.from_numpy(array)
+            for name, array in self.arrays.items()
+            if name.startswith(f"{prefix}/")
+        }
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor]:
+        return self.named(_WEIGHTS)
+
+    @cached_property
+    def spec(self) -> ModelSpec:
+        """Of the model that knows these weights."""
+        for name in MODELS:
+            spec = spec_named(name)
+            if spec.state_names is None:
+                continue
+            try:
+                spec.state_names.config_of(self.weights, self._config(name, ""))
+            except ValueError:
+                continue
+            return spec
+        raise InputError(f"{self.path}: its weights are of no model of {', '.join(MODELS)}; record it again")
+
+    def config(self, folder: Path) -> Config:
+        config = self._config(self.spec.name, str(folder))
+        assert self.spec.state_names is not None
+        return self.spec.state_names.config_of(self.weights, config)
+
+    def _config(self, model: str, folder: str) -> Config:
+        config_type = model_config_type(model)
+        names = {field.name for field in fields(config_type)}
+        said: dict[str, Any] = {}
+        for name, array in self.arrays.items():
+            ours = _RENAMED.get(name, name)
+            if array.ndim == 0 and ours in names:
+                said[ours] = array.item()
+        return Config(
+            data=DataConfig(folder=folder),
+            model=config_type(**said),
+            training=TrainingConfig(batch_size=self.batch_size, learning_rate=float(self["learning_rate"])),
+        )
+
+    def write_folder(self, folder: Path) -> EventLog:
+        num_nodes = len(self["node_features"]) - 1
+        features = self["node_features"][1:].astype(np.float32)
+        return write_log(
+            folder,
+            to_ours(self["src"]),
+            to_ours(self["dst"]),
+            self["time"],
+            num_nodes=num_nodes,
+            edge_features=self["edge_features"][self["edge_id"]].astype(np.float32),
+            node_features=features,
+        )
+
+    def checks(self) -> list[Check]:
+        def check(key: str, deviation: Callable[[Array, Array], Array], tolerance: float, unit: str) -> Check:
+            return Check(
+                quantity=key.replace("_", " "),
+                key=key,
+                shape=self[key].shape,
+                unit=unit,
+                found=lambda rank: rank.found[key],
+                deviation=deviation,
+                measure="entries that differ" if tolerance == 0 else "as it is",
+                tolerance=tolerance,
+            )
+
+        neighbors = ("neighbor_ids", "neighbor_edge_ids", "neighbor_times")
+        return [
+            *(check(key, count_of_others, 0, "query") for key in neighbors if key in self.arrays),
+            *(check(key, difference, 1e-5, "link") for key in (*EMBEDDINGS, *LOGITS) if key in self.arrays),
+            check(_GRADIENTS, difference, 1e-5, "number"),
+            check("train_losses", difference, 1e-4, "step"),
+            check(_TRAINED, difference, 1e-4, "number"),
+        ]
+
+
+class BaselineRank:
+    """What a rank of the real trainer finds for each quantity."""
+
+    def __init__(self, golden: BaselineFile, folder: Path, world: World) -> None:
+        self.golden, self.world = golden, world
+        self.config = golden.config(folder)
+        self.log = EventLog(folder)
+        self.view = EventView(self.log, 0, len(self.log))
+        self.plan = plan_by_events(len(self.log), golden.batch_size)
+        own = Blocks(self.log.num_nodes, world.num_ranks).range_of(world.rank)
+        index = build_neighbor_index(lambda: chunks_of(self.view), *own)
+        self.neighbors = ShardedNeighbors(index, self.log.num_nodes, world.new_exchange())
+        self.parts = RunModel.build(self.config, self.log, world, seed=0)
+        names = spec_of(self.config).state_names
+        assert names is not None
+        names.load(self.parts.model, golden.weights)
+        self.names = names
+        self.found: dict[str, Array] = {**self._neighbors(), **self._score()}
+        self.found |= self._gradients()
+        self.found |= self._train()
+
+    def _planner(self, negatives: Array) -> LinkPlanner:
+        return LinkPlanner(
+            log=self.log,
+            portions=self.world.portions(self.config.training.portions),
+            neighbors=self.neighbors,
+            needs=needs_of(self.config),
+            sample_key=SampleKey(0, 0),
+            negatives=[GivenNegatives(negatives, self.golden.first_event)],
+        )
+
+    def _planned(self, negatives: Array, count: int) -> Any:
+        requests = self._planner(negatives).requests(
+            self.view, self.plan, from_batch=self.golden.warm_batches
+        )
+        return rows_ahead(None, islice(requests, count), prefetch=0)
+
+    def _neighbors(self) -> dict[str, Array]:
+        """Of this rank's share of [src; dst; neg]."""
+        golden, count = self.golden, int(self.golden["num_neighbors"])
+        nodes = np.concatenate([to_ours(golden[f"query_{end}"]) for end in ("src", "dst", "neg")])
+        before = np.searchsorted(golden["time"], np.tile(golden["query_time"], 3))
+        mine = np.array_split(np.arange(len(nodes)), self.world.num_ranks)[self.world.rank]
+        found = self.neighbors.recent(
+            torch.from_numpy(nodes[mine].astype(np.int64)), torch.from_numpy(before[mine]), count=count
+        )
+        mask = found.mask_BM.numpy()
+        edges = golden["edge_id"][found.events_BM.clamp(min=0).numpy()]
+        return {
+            "neighbor_ids": np.where(mask, found.ids_BM.numpy() + 1, 0),
+            "neighbor_edge_ids": np.where(mask, edges, 0),
+            "neighbor_times": found.times_BM.numpy() * mask,
+        }
+
+    @torch.inference_mode()
+    def _score(self) -> dict[str, Array]:
+        model = self.parts.model.eval()
+        [(planned, rows)] = self._planned(to_ours(self.golden["query_neg"]), 1)
+        [batch] = self.parts.batch_maker.make(planned, rows)
+        found = dict(zip(LOGITS, model(batch).unbind(1), strict=True))
+        embedding_BSK = model.embed(batch)
+        ends = (embedding_BSK[:, 0], embedding_BSK[:, 1], embedding_BSK[:, 0], embedding_BSK[:, 2])
+        return {
+            key: values.numpy()
+            for key, values in {**found, **dict(zip(EMBEDDINGS, ends, strict=True))}.items()
+        }
+
+    def _gradients(self) -> dict[str, Array]:
+        """Of the first step, summed over ranks; on the first rank alone."""
+        step, model = self.parts.step, self.parts.model.train()
+        planned: PlannedLinks
+        [(planned, rows)] = self._planned(to_ours(self.golden["train_negatives"].flatten()), 1)
+        with step.engine.batch(is_last=True):
+            step._learn_from(planned, rows, self.golden.batch_size, 0)
+        gradients = {
+            name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
+        }
+        theirs = self.names.to_published(model, {name: grad.clone() for name, grad in gradients.items()})
+        model.zero_grad(set_to_none=True)
+        return self._on_first_rank({_GRADIENTS: self._side_by_side(_GRADIENTS, theirs)})
+
+    def _train(self) -> dict[str, Array]:
+        golden = self.golden
+        rows = self._planned(to_ours(golden["train_negatives"].flatten()), golden.num_steps)
+        losses = [
+            self.parts.step(islice(rows, 1), num_batches=1, num_events=golden.batch_size, epoch=0).loss
+            for _ in range(golden.num_steps)
+        ]
+        trained = self.names.to_published(self.parts.model)
+        return self._on_first_rank(
+            {
+                "train_losses": sum_over_ranks(torch.stack(losses)).numpy(),
+                _TRAINED: self._side_by_side(_TRAINED, trained),
+            }
+        )
+
+    def _side_by_side(self, prefix: str, found: dict[str, Tensor]) -> Array:
+        """Those that the file has."""
+        return side_by_side({name: found[name] for name in self.golden.named(prefix)})
+
+    def _on_first_rank(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        """Every rank has the same."""
+        return {name: array if self.world.rank == 0 else array[:0] for name, array in arrays.items()}
+
+
+def side_by_side(tensors: dict[str, Tensor]) -> Array:
+    """All numbers of some tensors, in the order of their names."""
+    flat = [tensors[name].detach().numpy().ravel() for name in sorted(tensors)]
+    return np.concatenate([np.empty(0, np.float32), *flat])
+
+
+def baseline_on_rank(world: World, path: Path, folder: Path) -> dict[str, Array]:
+    """This rank's share of every quantity."""
+    golden = BaselineFile(path)
+    rank: Any = BaselineRank(golden, folder, world)
+    return {check.key: check.found(rank) for check in golden.checks()}

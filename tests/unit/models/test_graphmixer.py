@@ -1,0 +1,77 @@
+"""GraphMixer: its size is the published one, and what is cut or padded changes no score."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tpnet_dist.config.log_shape import LogShape
+from tpnet_dist.config.schema import Config
+from tpnet_dist.models.graphmixer.config import GraphMixerConfig
+from tpnet_dist.models.graphmixer.model import GraphMixer
+from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.registry import spec_named
+
+B, S, M = 6, 3, 4
+
+
+def small_model(**sizes: int) -> GraphMixer:
+    torch.manual_seed(0)
+    return GraphMixer(neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes).eval()
+
+
+def random_batch() -> LinkBatch:
+    torch.manual_seed(1)
+    return LinkBatch(
+        ends_BS=torch.randint(10, (B, S)),
+        neighbors_BSM=torch.randint(10, (B, S, M)),
+        neighbor_mask_BSM=torch.rand(B, S, M).sort(-1).values > 0.4,
+        elapsed_BSM=torch.rand(B, S, M) * 1000,
+        node_features_UF=torch.randn(10, 3),
+        edge_features_BSME=torch.randn(B, S, M, 2),
+        neighbor_means_BSF=torch.randn(B, S, 3),
+    )
+
+
+@pytest.mark.parametrize(("neighbors", "published"), [(10, 641_831), (20, 642_501), (30, 643_571)])
+def test_it_has_as_many_weights_as_published(neighbors: int, published: int) -> None:
+    config = Config(model=GraphMixerConfig(neighbors=neighbors))
+    model = spec_named("graphmixer").make(config, LogShape(1000, 100, node_width=172, edge_width=172))
+    assert sum(weight.numel() for weight in model.parameters()) == published
+
+
+def test_an_event_is_scored_the_same_in_any_company() -> None:
+    model, batch = small_model(node_width=3, edge_width=2), random_batch()
+    together = model(batch)
+    alone = torch.cat([model(batch[number : number + 1]) for number in range(B)])
+    torch.testing.assert_close(together, alone)
+    by_target = torch.cat([model(part) for part in batch.split_targets(1)], dim=1)
+    torch.testing.assert_close(together, by_target)
+
+
+def test_what_stands_in_an_empty_slot_does_not_matter() -> None:
+    model, batch = small_model(), random_batch()
+    elapsed = torch.where(batch.neighbor_mask_BSM, batch.elapsed_BSM, 7.0)
+    assert torch.equal(model(batch), model(replace(batch, elapsed_BSM=elapsed)))
+
+
+def test_weights_go_out_and_come_back_by_their_published_names() -> None:
+    names = spec_named("graphmixer").state_names
+    assert names is not None
+    model, other = small_model(node_width=3, edge_width=2), small_model(node_width=3, edge_width=2)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.rand_like(weight))
+    published = names.to_published(model)
+    assert published["0.projection_layer.weight"].shape == (8, 8 + 6)
+    names.load(other, published)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+    config = names.config_of(published, Config(model=GraphMixerConfig()))
+    assert (config.model.neighbors, config.model.channels, config.model.time_width) == (M, 8, 6)
+
+
+def test_foreign_weights_are_refused() -> None:
+    names = spec_named("graphmixer").state_names
+    assert names is not None
+    with pytest.raises(ValueError, match="no weight of GraphMixer"):
+        names.load(small_model(), {"0.strange": torch.zeros(1)})

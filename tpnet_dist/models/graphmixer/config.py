@@ -1,0 +1,40 @@
+"""Settings of GraphMixer."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from tpnet_dist.config.schema import MAX_LAYERS, MAX_SIZE, ModelConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphMixerConfig(ModelConfig):
+    """GraphMixer: an MLP-Mixer over recent interactions; needs no memory, so [memory] has no effect."""
+
+    title: ClassVar[str] = "GraphMixer"
+
+    name: str = "graphmixer"
+    """Which model."""
+    neighbors: int = 20
+    """Recent interactions of each end."""
+    sampling: Literal["recent", "uniform"] = "recent"
+    """Which interactions: the latest, or drawn from all earlier ones."""
+    dropout: float = 0.5
+    """Rate within the mixer."""
+    time_width: int = 100
+    """Width of the time encoding."""
+    channels: int = 172
+    """Width of tokens and embeddings."""
+    mixer_layers: int = 2
+    """MLP-Mixer layers."""
+    time_gap: int = 2000
+    """So many interactions of each end give the mean of their nodes' features; without node features none."""
+
+    def __post_init__(self) -> None:
+        self.require(2 <= self.neighbors <= MAX_SIZE, "neighbors", f"within 2…{MAX_SIZE:,}")
+        self.require(0 <= self.dropout <= 0.9, "dropout", "within 0…0.9")
+        self.require(1 <= self.time_gap <= MAX_SIZE, "time_gap", f"within 1…{MAX_SIZE:,}")
+        for name, most in (("time_width", MAX_SIZE), ("channels", MAX_SIZE), ("mixer_layers", MAX_LAYERS)):
+            self.require(1 <= getattr(self, name) <= most, name, f"within 1…{most:,}")
+
+
+CONFIG = GraphMixerConfig

@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.rank_pool import RankPools
 from tests.ranks import test_pipeline
 from tests.ranks.test_memory_parity import Scenario, random_batches, random_needs, reads_of
-from tests.support.memories import record
+from tests.support.memories import record, state_of
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.distributed.world import World
 from tpnet_dist.memory.event_run import BatchEvents, EventRun
@@ -29,7 +29,7 @@ def through_pipeline(memory: Memory, prefetch: int) -> list[tuple[int, Tensor, T
         (number, fetched.nodes_U, fetched.stored.rows_ULD)
         for number, fetched in fetch_ahead(memory, test_pipeline.requests(), prefetch=prefetch)
     ]
-    return [*found, (-1, torch.empty(0), memory.state_dict()["rows"])]
+    return [*found, (-1, torch.empty(0), state_of(memory)["rows"])]
 
 
 def pipelines_on_rank(world: World) -> int:
@@ -75,15 +75,12 @@ def there_and_back(memory: Memory, inputs: list[tuple[BatchEvents, Tensor]]) -> 
 
 
 def anew(memory: Memory, inputs: list[tuple[BatchEvents, Tensor]]) -> Iterator[FetchedRows]:
-    """An epoch, left early, and the next; then a state saved on the way is loaded."""
+    """An epoch, left early, and the next."""
     yield from in_runs(memory, inputs[:5])
     memory.plan(*zip(*inputs[5:8], strict=True))
     memory.reset(1)
     yield from in_runs(memory, inputs[:5])
-    saved = {name: tensor.clone() for name, tensor in memory.state_dict().items()}
-    yield from in_runs(memory, inputs[5:10])
-    memory.load_state_dict(saved)
-    yield from in_runs(memory, inputs[8:15])
+    yield from in_runs(memory, inputs[5:15])
 
 
 def looked_at(memory: Memory, inputs: list[tuple[BatchEvents, Tensor]]) -> Iterator[FetchedRows]:
@@ -114,15 +111,15 @@ def follow(exchange: Exchange, course: Course, scenario: Scenario) -> list[Tenso
     memory = scenario.memory(exchange)
     inputs = [(batch, reads_of(exchange, scenario, number)) for number, batch in enumerate(scenario.batches)]
     found = [column for fetched in course(memory, inputs) for column in fetched.stored.columns()]
-    return [*found, *memory.state_dict().values()]
+    return [*found, *state_of(memory).values()]
 
 
 def follow_variants(world: World, course: Course, scenario: Scenario) -> tuple[int, list[Tensor]]:
     """How many rows were there from earlier runs, and the rows this rank ends with."""
     exchange = world.new_exchange()
-    *wanted, _ = follow(exchange, course, scenario)
+    wanted = follow(exchange, course, scenario)
     for capacity, catch_up in product(CAPACITIES, ("columns", "nodes")):
-        *found, _ = follow(exchange, course, replace(scenario, borrowed_rows=capacity, catch_up=catch_up))
+        found = follow(exchange, course, replace(scenario, borrowed_rows=capacity, catch_up=catch_up))
         assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
     return exchange.account.rows_needed - exchange.account.rows_borrowed, wanted[-3:]
 
@@ -134,6 +131,6 @@ def test_whatever_becomes_of_the_rows_copies_follow(
 ) -> None:
     of_ranks = rank_pools[num_ranks].run(follow_variants, course, WANTING)
     assert min(saved for saved, _ in of_ranks) > 0
-    alone = follow(LocalExchange(), course, WANTING)[-4:-1]
+    alone = follow(LocalExchange(), course, WANTING)[-3:]
     for found, wanted in zip(zip(*(state for _, state in of_ranks), strict=True), alone, strict=True):
         assert torch.equal(torch.cat(found), wanted)

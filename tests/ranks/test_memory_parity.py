@@ -15,8 +15,8 @@ from torch import Tensor
 
 from benchmarks.rank_pool import RankPools
 from tests.reference.golden_checks import row_deviation
-from tests.support.memories import record
-from tpnet_dist.distributed.blocks import Blocks, even_borders
+from tests.support.memories import record, state_of
+from tpnet_dist.distributed.blocks import even_borders
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
@@ -96,7 +96,7 @@ def replay(exchange: Exchange, scenario: Scenario) -> Replayed:
             rows.append(fetched.read(fetched.nodes_U, time_U))
             products.append(fetched.stored.products_ULL)
     account = {key: value for key, value in exchange.account.to_json().items() if key != "seconds"}
-    return Replayed(memory.state_dict(), nodes, rows, products, account)
+    return Replayed(state_of(memory), nodes, rows, products, account)
 
 
 def carried_out(memory: Memory, scenario: Scenario) -> Iterator[tuple[Run, RunPlan]]:
@@ -184,7 +184,7 @@ def assert_same(ranks: list[Replayed], whole: Replayed, tolerance: float) -> Non
     """State block by block, and every row that was fetched."""
     for name, wanted in whole.state.items():
         parts = [rank.state[name] for rank in ranks]
-        assert_close(parts[0] if name == "progress" else torch.cat(parts), wanted, tolerance)
+        assert_close(torch.cat(parts), wanted, tolerance)
     for rank in ranks:
         for batch, nodes_U in enumerate(rank.nodes_of_batch):
             place_U = torch.searchsorted(whole.nodes_of_batch[batch], nodes_U)
@@ -266,28 +266,6 @@ def test_rows_do_not_depend_on_runs_or_on_how_many_are_borrowed(
 def assert_equal_to_the_bit(found: list[Replayed], wanted: list[Replayed]) -> None:
     for one, two in zip(found, wanted, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one.tensors(), two.tensors(), strict=True))
-
-
-def test_blocks_of_four_ranks_continue_as_blocks_of_three(rank_pools: RankPools) -> None:
-    scenario = SCENARIOS["even"]
-    half = replace(scenario, batches=scenario.batches[:4])
-    blocks = [rank.state for rank in rank_pools[4].run(replay_on_rank, half)]
-    whole = {name: torch.cat([block[name] for block in blocks]) for name in ("rows", "clock", "degree")}
-    whole["progress"] = blocks[0]["progress"]
-    ended = rank_pools[3].run(continue_on_rank, replace(scenario, batches=scenario.batches[4:]), whole)
-    expected = replay(LocalExchange(), scenario).state
-    assert torch.equal(torch.cat([state["rows"] for state in ended]), expected["rows"])
-    assert torch.equal(torch.cat([state["clock"] for state in ended]), expected["clock"])
-
-
-def continue_on_rank(world: World, scenario: Scenario, whole: dict[str, Tensor]) -> dict[str, Tensor]:
-    memory = scenario.memory(world.new_exchange())
-    own = slice(*Blocks(scenario.num_nodes, world.num_ranks).range_of(world.rank))
-    memory.load_state_dict(
-        {name: tensor if name == "progress" else tensor[own] for name, tensor in whole.items()}
-    )
-    record(memory, *scenario.batches)
-    return memory.state_dict()
 
 
 # ---- half-precision exchange -------------------------------------------------------------------------------

@@ -59,12 +59,19 @@ def explicit_memory(num_nodes: int, kind: WalkKind, decay: float) -> Memory:
     return Memory(num_nodes, Walk(kind, HOPS, decay), num_nodes, projection="identity", dtype=torch.float64)
 
 
+def state_of(memory: Memory) -> dict[str, Tensor]:
+    """This rank's block, not a copy; blocks follow one another in the order of ranks."""
+    memory.assert_all_recorded()
+    clock, *degree = map(torch.from_numpy, memory.table.own_clocks())
+    return {"rows": memory.table.rows_NLD, "clock": clock, "degree": degree[0] if degree else clock[:0]}
+
+
 def copy_of_state(memory: Memory) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in memory.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in state_of(memory).items()}
 
 
 def assert_state(memory: Memory, wanted: dict[str, Tensor]) -> None:
     """To the bit."""
-    found = memory.state_dict()
+    found = state_of(memory)
     assert found.keys() == wanted.keys()
     assert [name for name, tensor in wanted.items() if not torch.equal(tensor, found[name])] == []

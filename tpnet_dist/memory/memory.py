@@ -318,26 +318,6 @@ class Memory:
     def forget_snapshot(self) -> None:
         self.table.forget_snapshot()
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """This rank's block, not a copy; blocks follow one another in the order of ranks."""
-        self.assert_all_recorded()
-        progress = torch.tensor([self.epoch, self._planned_until], dtype=torch.float64)
-        return {**self.table.state(), "progress": progress}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        for name, own in self.table.state().items():
-            if state[name].shape != own.shape:
-                raise InputError(
-                    f"the saved memory's {name} have shape {tuple(state[name].shape)}, this rank's block "
-                    f"{tuple(own.shape)}; load it with the nodes, walk and width it was saved with"
-                )
-        self.table.load(state)
-        epoch, self._planned_until = state["progress"].tolist()
-        self.epoch = int(epoch)
-        self._leave_planned()
-        self._is_fresh = False
-        self.borrowed.clear()
-
 
 def _own_stream(device: torch.device) -> torch.cuda.Stream | None:
     """For whatever runs ahead of the consumer; None where there are no streams.

@@ -114,18 +114,3 @@ class RowTable:
         self._undo.is_saved_N[local_U] = True
         rows_ULD = self.rows_NLD[torch.from_numpy(local_U).to(self.rows_NLD.device)].cpu()
         self._undo.entries.append((local_U, rows_ULD, [column[local_U] for column in self.clocks.columns()]))
-
-    def state(self) -> dict[str, Tensor]:
-        """Not a copy."""
-        clock_N, *degree_N = self.own_clocks()
-        degree_N = degree_N or [clock_N[:0]]
-        return {
-            "rows": self.rows_NLD,
-            "clock": torch.from_numpy(clock_N),
-            "degree": torch.from_numpy(*degree_N),
-        }
-
-    def load(self, state: dict[str, Tensor]) -> None:
-        for name, tensor in self.state().items():
-            tensor.copy_(state[name])
-        self._undo = None

@@ -56,10 +56,6 @@ class Neighbors:
             for parts in zip(*(column.split_with_sizes(sizes) for column in columns), strict=True)
         )
 
-    def ids_padded_with(self, node: int) -> Tensor:
-        """For those who look up a row for every slot: an id that exists, where there is no neighbour."""
-        return self.ids_BM.masked_fill(~self.mask_BM, node)
-
 
 class NeighborLookup(Protocol):
     """Who answers: an index of some nodes, one spread over ranks, or one that grows."""

@@ -172,7 +172,7 @@ def test_reset_forgets_every_event_and_draws_anew(kind: WalkKind) -> None:
     fresh = Memory(9, walk, 4, seed=3)
     assert (memory.table.rows_NLD[:, 0] != fresh.table.rows_NLD[:, 0]).all()
     fresh.reset(1)
-    assert_state(memory, fresh.state_dict())
+    assert_state(memory, copy_of_state(fresh))
     record(memory, *batches)
     memory.reset(0)
     assert_state(record(memory, *batches), first)

@@ -1,4 +1,4 @@
-"""What a memory gives beside its rows and brings back: self-products, snapshots, saved state."""
+"""What a memory gives beside its rows and brings back: self-products, snapshots."""
 
 import pytest
 import torch
@@ -14,7 +14,6 @@ from tests.support.memories import (
     random_events,
     record,
 )
-from tpnet_dist.errors import InputError
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk, WalkKind
 
@@ -34,10 +33,7 @@ def test_self_products_follow_the_rows_whatever_changes_them(kind: WalkKind) -> 
         assert_products_are_current(record(memory, one))
     memory.snapshot()
     assert_products_are_current(record(memory, *batches[6:]))
-    later = copy_of_state(memory)
     memory.restore()
-    assert_products_are_current(memory)
-    memory.load_state_dict(later)
     assert_products_are_current(memory)
     memory.reset(1)
     assert_products_are_current(memory)
@@ -57,7 +53,7 @@ def test_rows_read_while_scoring_may_be_recorded_afterwards() -> None:
     assert_products_are_current(record(memory, batch((0, 1, 2.0))))
 
 
-# ---- snapshots and saved state -----------------------------------------------------------------------------
+# ---- snapshots -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", WALKS)
@@ -90,38 +86,13 @@ def test_a_snapshot_costs_the_rows_that_change_and_no_copy() -> None:
     assert sum(len(nodes) for nodes, *_ in undo.entries) == 3
 
 
-@pytest.mark.parametrize("kind", WALKS)
-def test_a_loaded_memory_goes_on_as_the_saved_one(kind: WalkKind) -> None:
-    walk, batches = Walk(kind, HOPS, 1e-2), batches_from(random_events(12, 90, until=500.0), 6)
-    memory = Memory(12, walk, 4, seed=1)
-    memory.reset(6)
-    saved = copy_of_state(record(memory, *batches[:8]))
-    other = record(Memory(12, walk, 4, seed=2), *batches)
-    other.load_state_dict(saved)
-    assert_state(other, saved)
-    assert other.epoch == 6
-    assert_state(record(other, *batches[8:]), record(memory, *batches[8:]).state_dict())
-    with pytest.raises(InputError, match="is before"):
-        other.plan([batches[0]])
-
-
-@pytest.mark.parametrize("name", ["rows", "clock", "degree"])
-def test_a_state_of_another_shape_is_refused_and_changes_nothing(name: str) -> None:
-    memory = record(Memory(5, Walk("transition", HOPS, 1e-2), 4), batch((0, 1, 0.0)))
-    before = copy_of_state(memory)
-    with pytest.raises(InputError, match=f"the saved memory's {name} have shape"):
-        memory.load_state_dict(before | {name: before[name][:1]})
-    assert_state(memory, before)
-
-
-def test_between_plan_and_record_there_is_no_state_to_save() -> None:
+def test_between_plan_and_record_there_is_no_snapshot() -> None:
     memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
     plan = memory.plan([batch((0, 1, 0.0)), batch((0, 1, 1.0))])
     memory.borrow(plan)
     memory.record(plan, range(1))
-    for save in (memory.snapshot, memory.state_dict):
-        with pytest.raises(AssertionError, match="not recorded yet"):
-            save()
+    with pytest.raises(AssertionError, match="not recorded yet"):
+        memory.snapshot()
     memory.record(plan, range(1, 2))
     memory.snapshot()
 
@@ -140,15 +111,5 @@ def test_a_snapshot_does_not_outlive_reset() -> None:
     memory = record(Memory(5, Walk("decay", HOPS, 1e-2), 4), batch((0, 1, 0.0)))
     memory.snapshot()
     memory.reset(1)
-    with pytest.raises(AssertionError):
-        memory.restore()
-
-
-def test_a_snapshot_does_not_outlive_loading() -> None:
-    memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    saved = copy_of_state(record(memory, batch((0, 1, 0.0))))
-    memory.snapshot()
-    record(memory, batch((2, 3, 1.0)))
-    memory.load_state_dict(saved)
     with pytest.raises(AssertionError):
         memory.restore()

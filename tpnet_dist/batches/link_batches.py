@@ -1,6 +1,6 @@
 """Put fetched rows and planned links together: what the model is asked.
 
-Shape letters: U distinct nodes, B events, S ends, M neighbours, L layers, F node features.
+Shape letter: E edge features.
 """
 
 from collections.abc import Iterable, Iterator

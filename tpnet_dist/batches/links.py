@@ -1,7 +1,6 @@
 """Links of a rank's slice of a timestamp batch, with all that can be known before the memory is asked.
 
-Shape letters: B events of the slice, S ends of an event (source, then destinations), M neighbours of an end,
-E edge features.
+Shape letter: E edge features.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 
 One thread unless told otherwise, as lookups are planned beside a model that has the other cores. With another
 process on one of two cores, two threads took up to 136 ms for a batch that one answers in 4.
-
-Letters: B queries, each of another node before another event.
 """
 
 import tracemalloc

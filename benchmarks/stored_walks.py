@@ -4,7 +4,7 @@ A^(l) has a row for each node: how many walks of l events lead from it to every 
 weighted by how long ago it was. With an average degree of d a row of A^(l) holds up to d^l numbers, which
 is why nobody can keep them for large graphs.
 
-Shape letters: N nodes, B events of a batch, E their ends, T distinct nodes among these.
+Shape letter: T distinct nodes among the ends.
 """
 
 import numpy as np

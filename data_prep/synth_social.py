@@ -3,7 +3,7 @@
 Inside, nodes are numbered in the order they join; on the way out they get ids under which contiguous
 blocks carry about equal degree. Events are drawn by small blocks that see the town as it was before the
 block, so all work is array work and memory grows with the nodes only.
-Shape letters: N nodes, S remembered partners.
+Shape letter: S remembered partners.
 """
 
 from collections.abc import Iterator

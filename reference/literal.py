@@ -11,8 +11,7 @@
 Messages always come from the state before the batch. A self-loop contributes twice, also to d. The two
 `printed_` functions are the paper's pseudocode line by line, where it differs from the above.
 
-Shape letters: N nodes, B events of a batch, E = 2B ends of these events, T nodes touched by a batch, D
-width, L = hops + 1 layers.
+Shape letter: T nodes touched by a batch.
 """
 
 import math

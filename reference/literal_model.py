@@ -3,8 +3,7 @@
 All (2L × 2L) inner products of each pair, f of a neighbour with both ends for each link anew, features that
 do not exist multiplied as zeros, positive and negative links apart. Parameters bear the published names.
 
-Shape letters: J links, M neighbours, N = 2J sequences, L layers, D width of rows, F and E features, T time
-encoding, K channels, P = 4L² pair features.
+Shape letters: J links, N = 2J sequences, E edge features, T time encoding.
 """
 
 from dataclasses import dataclass

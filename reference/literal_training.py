@@ -5,7 +5,7 @@ zeros, positive and negative links are scored apart, rows are gathered for each 
 batch decays the whole table. Rows are read as last recorded; node N, whose rows nothing changes, stands in
 empty neighbour slots, at time 0.
 
-Shape letters: B events of a batch, J links, N nodes, E events of the log, M neighbours, L layers, D width.
+Shape letters: J links, E events of the log.
 """
 
 from collections.abc import Callable

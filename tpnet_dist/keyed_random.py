@@ -4,8 +4,6 @@ A state of 64 bits takes in one number after the other â€” event, seed, epoch, â
 words drawn from it are mixes of a counter, as SplitMix64 makes them. So a draw is the same whichever rank
 asks for it, in which company, and after whatever restart. In torch (signed, any device) for what goes with
 tensors; in numpy (unsigned) for the plan; bit by bit the same words.
-
-Shape letters: B events or queries, M slots of each.
 """
 
 from typing import NamedTuple

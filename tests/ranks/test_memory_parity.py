@@ -1,7 +1,4 @@
-"""Any number of ranks computes what one process without ranks computes.
-
-Shape letters: N nodes, U fetched nodes, L layers, D width.
-"""
+"""Any number of ranks computes what one process without ranks computes."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator

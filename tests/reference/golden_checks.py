@@ -5,7 +5,7 @@ are compared with the largest entry of that row (of one node and layer, not of t
 of two rows with the product of their norms. No scale is below 1e-30, where float32 begins to run out of
 digits. What the model makes of them is of the order of 1 and compared as it is.
 
-Shape letters: B pairs, P layers of a pair's two rows.
+Shape letter: P layers of a pair's two rows.
 """
 
 from collections.abc import Callable

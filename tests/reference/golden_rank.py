@@ -1,7 +1,4 @@
-"""What a rank that has recorded the warm batches finds for each quantity of a golden file.
-
-Shape letters: N nodes, B queries, L layers (hops + 1), M neighbours, U fetched nodes, D width.
-"""
+"""What a rank that has recorded the warm batches finds for each quantity of a golden file."""
 
 from functools import cached_property
 

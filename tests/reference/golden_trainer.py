@@ -1,9 +1,7 @@
 """What a rank of the real trainer finds for each of the model's quantities of a golden file.
 
-    data folder → plan → memory → query → model             the query batch, scored with the initial weights
-                                        → TrainStep         then the training steps, from the same batch on
-
-Shape letters: B query events of this rank's slice, K channels, P pair features.
+data folder → plan → memory → query → model             the query batch, scored with the initial weights
+                                    → TrainStep         then the training steps, from the same batch on
 """
 
 from itertools import islice

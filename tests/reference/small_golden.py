@@ -1,6 +1,6 @@
 """A small golden file recorded by the literal algorithms, for where the published numbers are absent.
 
-Shape letters: N nodes, B queries, L layers, P = 2L layers of a pair, J links.
+Shape letters: P = 2L layers of a pair, J links.
 """
 
 import numpy as np

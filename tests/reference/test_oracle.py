@@ -1,7 +1,4 @@
-"""Oracle, literal algorithms, additive form and published numbers hold one another in place.
-
-Shape letters: N nodes, B events, L = hops + 1 layers, D width.
-"""
+"""Oracle, literal algorithms, additive form and published numbers hold one another in place."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,4 @@
-"""Small memories and what is done with them, for tests.
-
-Shape letters: N nodes.
-"""
+"""Small memories and what is done with them, for tests."""
 
 from collections.abc import Sequence
 

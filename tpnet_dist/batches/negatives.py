@@ -1,7 +1,4 @@
-"""Which negatives a part of the log is told apart from, and the universe they are drawn from.
-
-Shape letters: B events of a rank's slice.
-"""
+"""Which negatives a part of the log is told apart from, and the universe they are drawn from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Nothing here needs a row, so all of it runs ahead of the memory, in the pipeline's thread.
 
-Shape letters: B events of a rank's slice, S ends of an event, M neighbours of an end, Q = B·S.
+Shape letter: Q = B·S queries.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """EdgeBank (Poursafaei et al. 2022), the yardstick: a link is likely if it was seen before, or lately.
 
-Shape letters: B links, N events of the history.
+Shape letter: N events of the history.
 """
 
 from itertools import chain

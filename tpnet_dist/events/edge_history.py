@@ -1,6 +1,6 @@
 """Which directed edges some events hold, since when, and when last before any event of the log.
 
-Shape letters: B queries, N events, E distinct edges.
+Shape letters: N events, E distinct edges.
 """
 
 from itertools import chain

@@ -4,8 +4,8 @@ Who draws decides on the universe: training events in training, all events in tr
 split's inductive events in inductive evaluation. Draws are keyed by seed, epoch and event number, so any
 number of ranks and any restart draw the same.
 
-Shape letters: B events of a batch, K destinations per event, C candidate edges, D nodes, X excluded places,
-R random pairs, A attempts.
+Shape letters: K destinations per event, C candidate edges, D nodes, X excluded places, R random pairs,
+A attempts.
 """
 
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 Ids of a log are all integers or all text. Where sources and destinations have id spaces of their own, user 7
 and item 7 are two nodes, so every question says which side it is about.
-
-Letters: B ids asked for.
 """
 
 from collections.abc import Sequence

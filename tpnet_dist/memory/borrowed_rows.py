@@ -4,7 +4,7 @@ A copy stays right where every event of its node is replayed on it; `Closure.rig
 never changes, so it is right for as long as the copy has a slot. All this is settled when a run is planned;
 the rows follow when it is carried out.
 
-Shape letters: U other ranks' nodes of a run, C slots, L layers, D width.
+Shape letters: U other ranks' nodes of a run, C slots.
 """
 
 import numpy as np

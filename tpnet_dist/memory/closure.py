@@ -15,7 +15,7 @@ reads row 2, it borrows all of it and replays (0,2) on the copy first.
 A row that is wanted with layer l is wanted with the layers below it, at least as long. So wants are counted:
 so many hops.
 
-Shape letters: E ends of events, U distinct nodes of other ranks, R nodes that are read, k hops.
+Shape letters: U distinct nodes of other ranks, R nodes that are read; k is the number of hops.
 """
 
 from typing import NamedTuple

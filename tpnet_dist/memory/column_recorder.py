@@ -9,7 +9,7 @@ record all events by itself. Afterwards blocks are swapped, and every rank has w
 Blocks are swapped some nodes at a time, and memory that was sent is given back to the system before more is
 taken. So a rank never holds much more than its share of rows. Clocks of all nodes are held until then.
 
-Shape letters: N all nodes, L layers, D width, R ranks.
+Shape letter: N all nodes.
 """
 
 from collections.abc import Callable, Iterable

@@ -14,8 +14,7 @@ lie in one array, those of borrowed rows counted from its end, as Python does.
 `record_on_device` does the same with torch operations on any device, for CUDA and as the reference in tests:
 one program sums a row's messages in their order, so it is deterministic.
 
-Shape letters: E ends of events that are replayed here, T distinct receivers of a batch, S timescales,
-L layers, D width, X rows of a table, M terms of sums.
+Shape letters: T distinct receivers of a batch, S timescales, X rows of a table, M terms of sums.
 """
 
 from dataclasses import dataclass

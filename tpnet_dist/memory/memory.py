@@ -14,8 +14,6 @@ Two ranks, nodes 0 1 | 2 3, one hop, a run of two batches (0,2) | (2,3); rank 0 
     record   batch 1: rank 1 replays (2,3) on rows 2 and 3
 
 Nothing is ever summed across ranks. So rows have the same bits on any number of ranks.
-
-Shape letters: U read nodes, A rows that are asked for, L layers, D width.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

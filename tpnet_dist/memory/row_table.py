@@ -1,7 +1,4 @@
-"""The rows of a block of nodes, each on its own clock. Ids here are local: 0 is the block's first node.
-
-Shape letters: N nodes of the block, U chosen ones, L layers, D width.
-"""
+"""The rows of a block of nodes, each on its own clock. Ids here are local: 0 is the block's first node."""
 
 from dataclasses import dataclass, field
 

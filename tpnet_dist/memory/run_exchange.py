@@ -16,7 +16,7 @@ So a run takes three collectives: 1 with the late rows of the run before, 2, 3. 
 lies together as bytes: clocks, degrees if there are any, layers, and up to seven bytes of padding. Both sides
 can tell its length.
 
-Shape letters: A rows, L layers, D width, C slots, R ranks.
+Shape letter: C slots.
 """
 
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 Planning touches no row, so it may be done ahead. Everything about a run that ranks tell one another is here
 too: who asks whom for which layers.
-
-Shape letters: E ends that are replayed, U read nodes of a batch, A rows that are asked for, R ranks.
 """
 
 from collections.abc import Sequence

@@ -13,8 +13,7 @@ empty slot of an end must hold what the released code saw, that is the position 
 (layer 0 drawn like any other's, the rest zero), as elapsed time the time of the query since the log's time 0,
 and zeros for features.
 
-Shape letters: B events, S ends of an event, M neighbours of an end, U distinct nodes, L layers (hops + 1),
-D width of rows, F node features, E edge features.
+Shape letter: E edge features.
 """
 
 from collections.abc import Iterator

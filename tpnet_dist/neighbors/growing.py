@@ -8,7 +8,7 @@ Event e of the later ones gives entries 2e, of its source, and 2e + 1, of its de
 node lie together in order of time, and one bisection finds those before any event. A node's history is that
 of the index, then settled, then fresh; a place in it is a number from 0 on, whichever part it falls into.
 
-Letters: B queries, M neighbours per query, N events.
+Shape letter: N events.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Who met whom, and when: the interactions of a block of nodes before any event of the log.
 
-Letters: B queries, M neighbours per query, E events, H steps of the time. An event gives one entry at each
-end, so a self-loop gives its node two. Entries lie node by node, oldest first; `starts` holds the borders.
+An event gives one entry at each end, so a self-loop gives its node two. Entries lie node by node, oldest
+first; `starts` holds the borders.
 
 An entry takes ten bytes, a word of 63 bits and 16 bits of time; any int64 or float64 time stays exact:
 
@@ -18,6 +18,8 @@ Nothing is shared, so this holds on any number of ranks. `starts` adds four byte
 twelve bytes if its nodes have fewer than two entries on average (four with `top`), and else only beyond 1e9
 events in nanoseconds.
 Words sort by event, so one comparison of words says "before this event".
+
+Shape letter: H steps of the time.
 """
 
 from collections.abc import Iterator

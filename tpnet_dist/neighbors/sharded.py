@@ -5,7 +5,7 @@
     3. answer   each owner from its index
     4. back     the answers, put in the order of the queries
 
-Needs no row of the memory, so it is planned ahead. Shape letters: B queries, M neighbours.
+Needs no row of the memory, so it is planned ahead.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Logits of links after all that has happened, by the trainer's own path: planner, memory, model.
-
-Shape letters: B sources, C destinations of each.
-"""
+"""Logits of links after all that has happened, by the trainer's own path: planner, memory, model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -3,8 +3,7 @@
 Everything grows with the events of a slice but what concerns the weights alone, so two small slices tell what
 any slice costs. Nothing is timed here; a device's figures turn counts into seconds.
 
-Shape letters: B events, S ends, M neighbours, U distinct nodes, L layers, D width, F node features, E edge
-features.
+Shape letter: E edge features.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,4 @@
-"""The memory is the projected walk matrices: the theorems, extremes of time, and what must not change.
-
-Shape letters: N nodes, L = hops + 1 layers, D width.
-"""
+"""The memory is the projected walk matrices: the theorems, extremes of time, and what must not change."""
 
 import math
 from collections.abc import Callable

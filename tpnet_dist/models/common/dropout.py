@@ -9,7 +9,7 @@ are scaled by exactly the inverse of the rate of keeping. On the host the bytes 
 event: 11 ms for the 36 million values of a step of 200 events, where torch's own draws take 350 ms. Elsewhere
 they come from SplitMix64 of a counter, in torch's integer arithmetic; host and device hence drop differently.
 
-Shape letters: B events, N = B·n sequences, A and X other axes of what is dropped, W words of 8 bytes.
+Shape letters: N = B·n sequences, A and X other axes of what is dropped, W words of 8 bytes.
 """
 
 from collections.abc import Callable

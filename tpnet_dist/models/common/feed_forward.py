@@ -9,7 +9,7 @@ over them takes as long as a fifth of one of the six matrix products. So
 
 Widths are made multiples of the host's vectors, as in `linear`.
 
-Shape letters: T tokens, I inputs, J = I + ones, H hidden, O outputs.
+Shape letters: T tokens, J = I + ones.
 """
 
 import torch

@@ -3,7 +3,7 @@
 Tensors are (M, N, K), tokens first. So mixing tokens is one matrix product and its norm a reduction over the
 first axis; nothing is ever turned round.
 
-Shape letters: M tokens of a sequence, N sequences, K channels, H hidden tokens, P pieces of X values.
+Shape letters: N sequences, P pieces of X values.
 """
 
 import math

@@ -5,8 +5,7 @@
     M tokens → mixer, mean → h of one end of a link                       mixer
     h of the source, h of the destination, f(source, destination) → logit
 
-Shape letters: B events, S ends, C = S − 1 destinations, M neighbours, N = B·2C sequences, A chosen slots,
-K channels, P pair features.
+Shape letter: N = B·2C sequences.
 """
 
 from dataclasses import dataclass

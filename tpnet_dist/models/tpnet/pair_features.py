@@ -8,8 +8,7 @@ The first layer's share of a self-product could be computed once per slot and ad
 passing over all pairs' hidden values to add it takes longer than 2L² more inputs of one matrix product.
 
 Shape letters: G groups, X first and Y second slots of a group, of which all X·Y are paired; A chosen ones of
-the G·X first slots; L layers, D width, I = 3L² inputs, P = 4L² features. Of a query: B events, S ends,
-C = S − 1 destinations, M neighbours, R and T computed slots of sources and of destinations.
+the G·X first slots; I = 3L² inputs, P = 4L² features; R and T computed slots of sources and of destinations.
 """
 
 from dataclasses import dataclass

@@ -5,8 +5,7 @@ the slot's own inputs, features of width zero if there are none), then f(neighbo
 destination). A neighbour of the source gets one token per destination; all inputs but the last are the same
 for all of them, so their share of the first layer is computed once.
 
-Shape letters: R and T computed slots of sources and destinations, C destinations, O own inputs of a slot,
-P pair features, H hidden, K channels.
+Shape letters: R and T computed slots of sources and destinations, O own inputs of a slot.
 """
 
 import math

@@ -11,8 +11,7 @@ slots of an end hold the same, so the first stands for all.
     `paper`         computes a b; the sequences are 0 a b and 0 0 0
     `published`     computes · a b and one · of the destination; the sequences are · a b and · · ·
 
-Shape letters: B events, S ends, C = S − 1 destinations, M slots of an end, N = B·2C sequences, R and T
-computed slots of sources and of destinations.
+Shape letters: N = B·2C sequences, R and T computed slots of sources and of destinations.
 """
 
 from dataclasses import dataclass

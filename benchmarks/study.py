@@ -15,8 +15,9 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME
 from tpnet_dist.config.train_args import parse_train
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.results import RESULTS_NAME
 from tpnet_dist.files.progress import Display
-from tpnet_dist.training.run_log import METRICS_NAME, RESULTS_NAME
+from tpnet_dist.training.run_log import METRICS_NAME
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _LAST_BYTES = 1 << 16

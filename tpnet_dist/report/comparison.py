@@ -1,10 +1,18 @@
 """Several runs beside one another: figures by series, what differs in their settings, curves together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from tpnet_dist.evaluation.results import Results
 from tpnet_dist.report.markup import amount, figure, setting_value, size, table, tag, text
 from tpnet_dist.report.result_charts import result_chart
-from tpnet_dist.report.series import KINDS, SETTINGS, Series, differing_settings, lookup, spread
+from tpnet_dist.report.series import (
+    KINDS,
+    SETTINGS,
+    Series,
+    differing_settings,
+    scoring_speed,
+    training_speed,
+)
 from tpnet_dist.report.series_charts import speed_chart, validation_chart
 
 
@@ -62,10 +70,10 @@ def _cell(series: Series, setting: str, kind: str, metric: str) -> str:
 def _costs(all_series: Sequence[Series]) -> str:
     wanted = {
         "seeds": _seeds,
-        "best epoch": lambda series: _mean(series, "best_epoch"),
-        "training, events/s": lambda series: _mean(series, "events_per_second", "train"),
-        "scoring, events/s": lambda series: _mean(series, "events_per_second", "score"),
-        "ranks": lambda series: _mean(series, "ranks"),
+        "best epoch": lambda series: _mean(series, lambda results: results.mean.best_epoch),
+        "training, events/s": lambda series: _mean(series, training_speed),
+        "scoring, events/s": lambda series: _mean(series, scoring_speed),
+        "ranks": lambda series: _mean(series, lambda results: results.conditions.ranks),
         "peak memory, largest rank": _peak,
     }
     rows = [[name, *(value(series) for series in all_series)] for name, value in wanted.items()]
@@ -79,15 +87,14 @@ def _seeds(series: Series) -> str:
     return f"{finished}; {unfinished} unfinished" if unfinished else finished
 
 
-def _mean(series: Series, *path: str) -> str:
-    found = [lookup(run.results or {}, *path) for run in series.runs]
-    value = spread([each for each in found if each is not None])
-    return amount(value.mean) if value else figure(None)
+def _mean(series: Series, fact: Callable[[Results], float | None]) -> str:
+    value = series.mean_of(fact)
+    return figure(None) if value is None else amount(value)
 
 
 def _peak(series: Series) -> str:
-    found = [lookup(run.results or {}, "peak_memory_bytes") for run in series.runs]
-    return size(max(each for each in found if each)) if any(found) else figure(None)
+    found = [run.results.conditions.peak_memory_bytes or 0 for run in series.runs if run.results]
+    return size(max(found)) if any(found) else figure(None)
 
 
 def _differences(all_series: Sequence[Series]) -> str:

@@ -3,7 +3,7 @@
 from tpnet_dist.config.paper_values import paper_value
 from tpnet_dist.report.markup import amount, number, size, tag, text
 from tpnet_dist.report.run import Run
-from tpnet_dist.report.series import SETTINGS, Series, lookup
+from tpnet_dist.report.series import SETTINGS, Series, training_speed
 
 YEAR = 365 * 86400.0
 YEARLY = {"can_parl", "us_legis", "un_trade", "un_vote"}
@@ -17,8 +17,7 @@ def lead(run: Run) -> str:
     config = run.config
     seeds = config.training.all_seeds()
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    ranks = lookup(run.results or {}, "ranks")
-    where = f", on {ranks:.0f} rank{'s' * (ranks > 1)}" if ranks else ""
+    where = f", on {_ranks(run.results.conditions.ranks)}" if run.results else ""
     how = f"{config.data.batching} batching, {config.evaluation.protocol} protocol, {which}{where}"
     profile = getattr(config.model, "profile", None)
     model = config.model.title + (f", {profile} profile" if profile else "")
@@ -96,19 +95,20 @@ def _figures(run: Run) -> list[tuple[str, str, str]]:
 
 
 def _costs(run: Run) -> list[tuple[str, str, str]]:
-    results = run.results or {}
-    found = []
-    best, epochs = lookup(results, "best_epoch"), lookup(results, "epochs_run")
+    if run.results is None:
+        return []
+    conditions, mean, found = run.results.conditions, run.results.mean, []
+    best, epochs = mean.best_epoch, mean.epochs_run
     if best is not None and epochs is not None:
         several = "mean of seeds, " if len(run.by_seed()) > 1 else ""
         found.append(("Best epoch", amount(best), f"{several}of {amount(epochs)}, by validation AP"))
-    rate, ranks = lookup(results, "events_per_second", "train"), lookup(results, "ranks")
-    if rate:
-        found.append(
-            ("Training speed", amount(rate), f"events/s, {ranks or 1:.0f} rank{'s' * ((ranks or 1) > 1)}")
-        )
-    peak = lookup(results, "peak_memory_bytes")
-    if peak:
-        value, unit = size(peak).split(" ")
+    if rate := training_speed(run.results):
+        found.append(("Training speed", amount(rate), f"events/s, {_ranks(conditions.ranks)}"))
+    if conditions.peak_memory_bytes:
+        value, unit = size(conditions.peak_memory_bytes).split(" ")
         found.append(("Peak memory", f"{value} <small>{unit}</small>", "of the rank that took most"))
     return found
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank{'s' * (count > 1)}"

@@ -1,11 +1,11 @@
 """The sections of a run's report: results, training, time and memory, data, settings."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from tpnet_dist.config.keys import defaults_for, values_of
+from tpnet_dist.evaluation.results import Conditions
 from tpnet_dist.report.line_charts import PARTS, loss_chart, metric_chart
 from tpnet_dist.report.markup import (
     amount,
@@ -23,33 +23,11 @@ from tpnet_dist.report.markup import (
 from tpnet_dist.report.result_charts import result_chart
 from tpnet_dist.report.result_tables import every_figure, ranking, six_settings
 from tpnet_dist.report.run import Run
-from tpnet_dist.report.series import KINDS, SETTINGS, Series, lookup
+from tpnet_dist.report.series import KINDS, SETTINGS, Series, scoring_speed, training_speed
 from tpnet_dist.report.time_charts import epoch_time_chart, phase_chart
 from tpnet_dist.report.traces import EXCHANGE_PHASES, MODEL_PHASES
 from tpnet_dist.training.run_log import flat
 
-FIGURES_AND_FACTS = {
-    "val",
-    "test",
-    "standard_deviation",
-    "seeds",
-    "baselines",
-    "batching",
-    "protocol",
-    "update",
-    "best_epoch",
-}
-"""Of `results.json`: shown as results."""
-COSTS = {
-    "epochs_run",
-    "ranks",
-    "device",
-    "peak_memory_bytes",
-    "peak_memory_bytes_by_rank",
-    "events_per_second/train",
-    "events_per_second/score",
-}
-"""Of `results.json`: shown as time and memory, each in its own words."""
 NO_PHASES = tag(
     "p",
     "Where the time of a step goes was not traced; training with <code>--profile 40</code> does so.",
@@ -76,7 +54,7 @@ def _about_the_figures(run: Run) -> str:
             "100 epochs, mean and standard deviation of five runs."
         )
         said += [f"But {doubt}." for doubt in found.doubts]
-    if (run.results or {}).get("baselines"):
+    if run.results and run.results.baselines:
         said.append(
             "EdgeBank calls likely what it has seen before: all edges so far, or those of the latest time "
             "window."
@@ -89,7 +67,7 @@ def _not_evaluated(run: Run) -> str:
     series = Series((run,))
     missing = [
         f"{kind} negatives" for kind in KINDS if not series.figure("test", SETTINGS[0], kind, "ap")
-    ] + ["EdgeBank"] * (not (run.results or {}).get("baselines"))
+    ] + ["EdgeBank"] * (not (run.results and run.results.baselines))
     if not missing:
         return ""
     asked = f"--negatives {' '.join(KINDS)} --baseline edgebank --save"
@@ -105,7 +83,7 @@ def _not_evaluated(run: Run) -> str:
 
 def training_section(run: Run) -> str:
     curves, each = run.curves, run.by_seed().values()
-    best = [int(results["best_epoch"]) for results in each if "best_epoch" in results]
+    best = [int(results.best_epoch) for results in each if results.best_epoch is not None]
     drawn = charts_of(
         loss_chart(curves),
         *(metric_chart(curves, metric, best) for metric in ("ap", "auc")),
@@ -151,36 +129,39 @@ def costs_section(run: Run) -> str:
 
 
 def _speed_facts(run: Run) -> list[tuple[str, str]]:
-    results = run.results or {}
+    results = run.results
+    conditions = results.conditions if results else None
+    peak = conditions.peak_memory_bytes if conditions else None
     found: list[tuple[str, str | None]] = [
-        ("ranks", _said(lookup(results, "ranks"), _on_what(results))),
-        ("training, all ranks", _said(lookup(results, "events_per_second", "train"), " events/s")),
-        ("scoring, all ranks", _said(lookup(results, "events_per_second", "score"), " events/s")),
-        ("peak memory, largest rank", size(peak) if (peak := lookup(results, "peak_memory_bytes")) else None),
-        ("peak memory, by rank", _memory_by_rank(results)),
+        ("ranks", _ranks(conditions) if conditions else None),
+        ("training, all ranks", _said(training_speed(results), " events/s") if results else None),
+        ("scoring, all ranks", _said(scoring_speed(results), " events/s") if results else None),
+        ("peak memory, largest rank", size(peak) if peak else None),
+        ("peak memory, by rank", _memory_by_rank(conditions) if conditions else None),
         ("rows between ranks, in training", _exchanged(run)),
-        ("epochs", _said(lookup(results, "epochs_run"), "")),
+        ("epochs", _said(results.mean.epochs_run, "") if results else None),
         ("training time", _clock(run, "training")),
         ("evaluation time", _clock(run, "evaluation")),
     ]
     return [(what, value) for what, value in found if value is not None]
 
 
-def _on_what(results: Mapping[str, Any]) -> str:
-    """Runs of earlier releases do not say."""
-    return {"cpu": " on CPU cores", "cuda": " on GPUs"}.get(str(results.get("device")), "")
+def _ranks(conditions: Conditions) -> str:
+    """Runs of earlier releases do not say on what device."""
+    where = {"cpu": " on CPU cores", "cuda": " on GPUs"}.get(conditions.device or "", "")
+    return amount(conditions.ranks) + where
 
 
-def _memory_by_rank(results: Mapping[str, Any]) -> str | None:
-    by_rank = results.get("peak_memory_bytes_by_rank")
+def _memory_by_rank(conditions: Conditions) -> str | None:
+    by_rank = conditions.peak_memory_bytes_by_rank
     return " · ".join(map(size, by_rank)) if by_rank and len(by_rank) > 1 else None
 
 
 def _exchanged(run: Run) -> str | None:
     """Over all ranks, mean of the epochs; runs on one rank exchange nothing."""
     epochs = [line for curve in run.curves.by_seed.values() for line in curve.epochs.values()]
-    volumes = [lookup(line, "exchange", "bytes_per_event") for line in epochs]
-    shares = [lookup(line, "exchange", "remote_rows_held") for line in epochs]
+    volumes = [line.get("exchange", {}).get("bytes_per_event") for line in epochs]
+    shares = [line.get("exchange", {}).get("remote_rows_held") for line in epochs]
     told = [
         (volume, share) for volume, share in zip(volumes, shares, strict=True) if volume and share is not None
     ]
@@ -198,11 +179,9 @@ def _clock(run: Run, what: str) -> str | None:
 
 def _other_facts(run: Run) -> list[tuple[str, str]]:
     """Numbers that a later release stores are shown under their names."""
-    results = {name: value for name, value in (run.results or {}).items() if name not in FIGURES_AND_FACTS}
     return [
         (text(name.replace("_", " ").replace("/", ", ")), text(setting_value(value)))
-        for name, value in flat(results).items()
-        if name not in COSTS
+        for name, value in (flat(run.results.others) if run.results else {}).items()
     ]
 
 

@@ -21,7 +21,7 @@ from tpnet_dist.report.plot import (
     path,
     upward,
 )
-from tpnet_dist.report.series import Series, lookup, spread
+from tpnet_dist.report.series import Series, training_speed
 
 SETTING = "transductive"
 """What epochs are chosen by."""
@@ -58,7 +58,7 @@ def speed_chart(all_series: Sequence[Series]) -> str:
     speeds = [
         (place, series.name, speed)
         for place, series in enumerate(all_series)
-        if (speed := _speed(series)) is not None
+        if (speed := series.mean_of(training_speed))
     ]
     if not speeds:
         return ""
@@ -71,12 +71,6 @@ def speed_chart(all_series: Sequence[Series]) -> str:
         plot.add(label_at(0, top + 14, words, "start"))
         plot.add(bar(x.start, top + 20, x.at(speed), top + 36, colour(place), words))
     return figure("Training speed", plot.svg(f"Training speed of {len(speeds)} series"))
-
-
-def _speed(series: Series) -> float | None:
-    found = [lookup(run.results or {}, "events_per_second", "train") for run in series.runs]
-    value = spread([each for each in found if each])
-    return value.mean if value else None
 
 
 def _points(series: Series) -> list[tuple[str, Points]]:

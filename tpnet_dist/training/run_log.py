@@ -1,4 +1,4 @@
-"""What a run writes for people and programs: metrics line by line, scalars for TensorBoard, results."""
+"""What a run writes as it goes: metrics line by line, and scalars for TensorBoard."""
 
 import json
 import time
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-METRICS_NAME, RESULTS_NAME, TENSORBOARD_NAME = "metrics.jsonl", "results.json", "tensorboard"
-EVALUATION_NAME = "evaluation.json"
-"""Of a finished run that was evaluated anew."""
+METRICS_NAME, TENSORBOARD_NAME = "metrics.jsonl", "tensorboard"
 
 
 class RunLog:

@@ -99,7 +99,7 @@ def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str,
             assert {"mrr", "hits@10"} <= set(results[part][setting]["random"])
     assert results["baselines"]["edgebank_unlimited"]["test"]["transductive"]["random"]["ap"] > 0.5
     assert {path.name for path in run.iterdir()} == {
-        *("config.toml", "metrics.jsonl", "results.json", "training.png", "tensorboard", "checkpoints")
+        *("config.toml", "metrics.jsonl", "results.json", "report.html", "tensorboard", "checkpoints")
     }
     assert [line["epoch"] for line in lines_of(run, "eval")] == [1, 2]
     steps = lines_of(run, "step")

@@ -142,7 +142,7 @@ def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[str]:
             f"seed {seed}, epoch {epoch}: mean loss {loss:.4f}",
         )
         for (_, before), (epoch, last) in pairwise(ends)
-        if math.isfinite(loss := curve.epochs.get(epoch, {}).get("train_loss", math.nan))
+        if epoch in curve.epochs and math.isfinite(loss := curve.epochs[epoch].train_loss)
     ]
 
 

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 
+from tpnet_dist.files.atomic_write import whole_file
 from tpnet_dist.report.comparison import comparison
 from tpnet_dist.report.headline import lead, notices, tiles
 from tpnet_dist.report.markup import deeper, tag, text
@@ -33,6 +34,14 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
         run if names[run.name] == 1 else replace(run, name=str(folder))
         for run, folder in zip(runs, folders, strict=True)
     ]
+
+
+def write_page(folders: Sequence[Path], out: Path) -> Path:
+    """A page about the runs in these folders; one that is there is replaced."""
+    whole = page(read_runs(folders), datetime.now().astimezone())
+    with whole_file(out) as file:
+        file.write(whole.encode())
+    return out
 
 
 def page(runs: Sequence[Run], now: datetime) -> str:

@@ -13,7 +13,7 @@ from tpnet_dist.evaluation.results import EVALUATION_NAME, Results, SeedResults,
 from tpnet_dist.report.curves import Curves, read_curves
 from tpnet_dist.report.event_log import EventLogFacts, Recognition, read_event_log, recognise
 from tpnet_dist.report.traces import PhaseSeconds, read_phases
-from tpnet_dist.training.run_log import METRICS_NAME
+from tpnet_dist.training.metrics_file import METRICS_NAME
 
 
 @dataclass(frozen=True, kw_only=True)

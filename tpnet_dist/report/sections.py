@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from statistics import fmean
 
 from tpnet_dist.config.keys import defaults_for, values_of
 from tpnet_dist.evaluation.results import Conditions
@@ -26,6 +25,7 @@ from tpnet_dist.report.run import Run
 from tpnet_dist.report.series import KINDS, SETTINGS, Series, scoring_speed, training_speed
 from tpnet_dist.report.time_charts import epoch_time_chart, phase_chart
 from tpnet_dist.report.traces import EXCHANGE_PHASES, MODEL_PHASES
+from tpnet_dist.training.metrics_file import mean_exchange
 from tpnet_dist.training.run_log import flat
 
 NO_PHASES = tag(
@@ -109,7 +109,7 @@ def _epochs_table(run: Run) -> str:
         rows = [
             [
                 str(epoch),
-                figure(line.get("train_loss")),
+                figure(line.train_loss),
                 *(figure(curve.figure(epoch, *column)) for column in shown),
             ]
             for epoch, line in sorted(curve.epochs.items())
@@ -158,17 +158,12 @@ def _memory_by_rank(conditions: Conditions) -> str | None:
 
 
 def _exchanged(run: Run) -> str | None:
-    """Over all ranks, mean of the epochs; runs on one rank exchange nothing."""
-    epochs = [line for curve in run.curves.by_seed.values() for line in curve.epochs.values()]
-    volumes = [line.get("exchange", {}).get("bytes_per_event") for line in epochs]
-    shares = [line.get("exchange", {}).get("remote_rows_held") for line in epochs]
-    told = [
-        (volume, share) for volume, share in zip(volumes, shares, strict=True) if volume and share is not None
-    ]
-    if not told:
+    """Over all ranks, mean of the epochs so far; runs on one rank exchange nothing."""
+    found = mean_exchange(run.curves.epoch_lines()) or (run.results.mean.exchange if run.results else None)
+    if not found:
         return None
-    volume, share = (fmean(values) for values in zip(*told, strict=True))
-    return f"{size(volume)} per event; {share:.0%} of other ranks' rows were held"
+    held = f"{found.remote_rows_held:.0%} of other ranks' rows were held"
+    return f"{size(found.bytes_per_event)} per event; {held}"
 
 
 def _clock(run: Run, what: str) -> str | None:

@@ -1,6 +1,7 @@
 """A run from its settings to its results: every seed trained, baselines measured, all of it kept."""
 
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tpnet_dist.evaluation.scoring import Scorer
 from tpnet_dist.files.progress import Display, display_for
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
-from tpnet_dist.training.plots import plot_run
+from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, mean_exchange, read_lines
 from tpnet_dist.training.preflight import Forecast, remarks_on
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog
@@ -100,8 +101,7 @@ def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileW
                 profile=profile,
             ).train()
     results = _with_circumstances(by_seed, passes, started)
-    world.on_first_rank(lambda: _finish(run, results, display))
-    return results
+    return world.on_first_rank(lambda: _finish(run, results))
 
 
 def _with_circumstances(by_seed: dict[int, SeedResults], passes: Passes, started: datetime) -> Results:
@@ -115,9 +115,16 @@ def _with_circumstances(by_seed: dict[int, SeedResults], passes: Passes, started
     )
 
 
-def _finish(run: RunFolder, results: Results, display: Display) -> None:
+def _finish(run: RunFolder, results: Results) -> Results:
+    """With what the epochs before a restart exchanged too, which only their lines tell."""
+    lines = [line for _, line in read_lines(run.path / METRICS_NAME) if isinstance(line, EpochLine)]
+    seeds = {
+        seed: replace(own, exchange=mean_exchange(line for line in lines if line.seed == seed))
+        for seed, own in results.seeds.items()
+    }
+    results = replace(results, seeds=seeds)
     run.write_results(results)
-    display.say(f"{plot_run(run.path)}: loss and AP by epoch")
+    return results
 
 
 def _checkpoints(run: RunFolder, seed: int, data: RunData, display: Display) -> CheckpointFolder:

@@ -4,8 +4,9 @@ import json
 import math
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tpnet_dist.errors import InputError
@@ -42,6 +43,9 @@ class _Reader:
     allow_nan: bool
 
     def read(self, hint: Any, value: object, name: str) -> Any:  # noqa: ANN401 — type hints have no common type
+        # most values are of this kind
+        if hint in _RULES:
+            return self._scalar(hint, value, name)
         if hint is object:
             return value
         if is_dataclass(hint):
@@ -55,24 +59,19 @@ class _Reader:
         if get_origin(hint) is tuple:
             items = _require(list, "a list", value, name)
             return tuple(self.read(parts[0], item, _at(name, place)) for place, item in enumerate(items))
-        if get_origin(hint) is Literal:
-            if value not in parts:
-                raise _refusal(value, f"one of {', '.join(map(str, parts))}", name)
-            return value
-        return self._scalar(hint, value, name)
+        assert get_origin(hint) is Literal, f"{name}: no rule for {hint}"
+        if value not in parts:
+            raise _refusal(value, f"one of {', '.join(map(str, parts))}", name)
+        return value
 
     def _object(self, kind: Any, value: object, name: str) -> Any:  # noqa: ANN401
-        content, hints = _require(dict, "an object", value, name), get_type_hints(kind)
-        missing = [each.name for each in fields(kind) if _is_required(each) and each.name not in content]
-        if missing:
-            raise InputError(f"has no {_at(name, missing[0])}")
-        return kind(
-            **{
-                each.name: self.read(hints[each.name], content[each.name], _at(name, each.name))
-                for each in fields(kind)
-                if each.name in content
-            }
-        )
+        content, found = _require(dict, "an object", value, name), {}
+        for key, (hint, is_required) in _keys_of(kind).items():
+            if key in content:
+                found[key] = self.read(hint, content[key], _at(name, key))
+            elif is_required:
+                raise InputError(f"has no {_at(name, key)}")
+        return kind(**found)
 
     def _mapping(self, parts: tuple[Any, ...], value: object, name: str) -> dict[Any, Any]:
         key_kind, value_kind = parts
@@ -110,8 +109,14 @@ _RULES: dict[type, tuple[str, Callable[[object], bool]]] = {
 }
 
 
-def _is_required(each: "Field[Any]") -> bool:
-    return each.default is MISSING and each.default_factory is MISSING
+@cache
+def _keys_of(kind: Any) -> dict[str, tuple[Any, bool]]:  # noqa: ANN401
+    """The type of each field, and whether it must be there."""
+    hints = get_type_hints(kind)
+    return {
+        each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)
+        for each in fields(kind)
+    }
 
 
 def _require(kind: type, rule: str, value: object, name: str) -> Any:  # noqa: ANN401

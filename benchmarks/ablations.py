@@ -9,13 +9,12 @@ Each variant is a run by `torchrun -m tpnet_dist.train`, with the same seed and 
 where; `python -m benchmarks.accuracy --studies main ablations` draws them beside the paper's.
 """
 
-import json
 import math
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -25,6 +24,7 @@ from tyro.conf import Positional, arg
 from benchmarks.results_line import print_results_line
 from benchmarks.study import launch
 from benchmarks.variants import ROUNDED, VARIANTS
+from tpnet_dist.evaluation.results import Figures, Results, read_results
 
 
 @dataclass(kw_only=True)
@@ -49,7 +49,7 @@ class Settings:
                 raise SystemExit(f"unknown variant {name!r}; choose among {', '.join(VARIANTS)}")
 
 
-def run_variant(name: str, settings: Settings, folder: Path) -> dict[str, Any] | None:
+def run_variant(name: str, settings: Settings, folder: Path) -> Results | None:
     """Its results; None where training came to nothing, as it may without scaling."""
     words = [settings.data] if settings.data else []
     words += ["--preset", settings.preset] if settings.preset else []
@@ -57,8 +57,7 @@ def run_variant(name: str, settings: Settings, folder: Path) -> dict[str, Any] |
     words += ["--training.seeds", *map(str, settings.seeds), *VARIANTS[name]]
     if subprocess.run(launch(words, settings.ranks), stdout=subprocess.DEVNULL).returncode:
         return None
-    results: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return results
+    return read_results(folder)
 
 
 def main() -> None:
@@ -67,12 +66,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for name in settings.variants:
             results = run_variant(name, settings, (settings.runs or Path(scratch)) / name.replace(" ", "-"))
-            found[name] = results["test"] if results else {}
+            found[name] = results.mean.test if results else {}
     print_table(found)
     print_results_line("ablations", {"epochs": settings.epochs, "test": found})
 
 
-def print_table(found: dict[str, dict[str, Any]]) -> None:
+def print_table(found: dict[str, Figures]) -> None:
     """Differences are to the first variant."""
     table = Table(title="Test AP, random negatives")
     for heading in ("", "transductive", "inductive", "difference"):
@@ -86,7 +85,7 @@ def print_table(found: dict[str, dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def ap_of(figures: dict[str, Any], setting: str) -> float:
+def ap_of(figures: Figures, setting: str) -> float:
     """NaN where there is none."""
     return float(figures.get(setting, {}).get("random", {}).get("ap", math.nan))
 

@@ -1,10 +1,8 @@
 """What finished runs came to, read from their folders: one result for each seed."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.study_logs import dataset_of, dataset_order, differences, width_there
 from benchmarks.variants import VARIANTS, variant_of, width_of
@@ -12,10 +10,7 @@ from tpnet_dist.config.keys import config_from
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME, preset_names, read_config, read_preset
 from tpnet_dist.errors import InputError
-from tpnet_dist.training.run_log import RESULTS_NAME
-
-TestFigures = dict[str, dict[str, dict[str, float]]]
-"""Setting → negatives → metric."""
+from tpnet_dist.evaluation.results import RESULTS_NAME, Figures, Results, read_results
 
 
 @dataclass(frozen=True)
@@ -26,7 +21,7 @@ class SeedResult:
     """As the preset is called, or the data folder."""
     variant: str
     seed: int
-    test: TestFigures
+    test: Figures
     width: int | None
     """Of the memory; None where it is not known any more."""
     best_epoch: int
@@ -45,23 +40,22 @@ def results_of(run: Path, *, dataset: str | None = None, base: Config | None = N
     folder = Path(config.data.folder)
     dataset = dataset or dataset_of(folder)
     variant = variant_of(config, base or _preset_config(dataset))
-    by_seed = results.get("seeds") or {config.training.all_seeds()[0]: results}
     return [
         SeedResult(
             dataset=dataset,
             variant=variant,
-            seed=int(seed),
-            test=figures["test"],
+            seed=seed,
+            test=figures.test,
             width=config.memory.width or width_there(folder),
-            best_epoch=figures["best_epoch"],
-            epochs_run=figures["epochs_run"],
-            ranks=results["ranks"],
-            batching=results["batching"],
-            protocol=results["protocol"],
+            best_epoch=_epoch(figures.best_epoch, run),
+            epochs_run=_epoch(figures.epochs_run, run),
+            ranks=results.conditions.ranks,
+            batching=results.conditions.batching,
+            protocol=results.conditions.protocol,
             differences=differences(dataset, folder),
             run=run,
         )
-        for seed, figures in by_seed.items()
+        for seed, figures in results.seeds.items()
     ]
 
 
@@ -106,14 +100,17 @@ def _runs_at(place: Path) -> Iterator[Path]:
     yield from found
 
 
-def _read(run: Path) -> tuple[dict[str, Any], Config]:
-    try:
-        results: dict[str, Any] = json.loads((run / RESULTS_NAME).read_text())
-    except FileNotFoundError:
-        raise InputError(f"{run}: holds no {RESULTS_NAME}, so the run is not finished; finish it") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{run / RESULTS_NAME}: not complete JSON ({error}); run it again") from error
+def _read(run: Path) -> tuple[Results, Config]:
+    results = read_results(run)
+    if results is None:
+        raise InputError(f"{run}: holds no {RESULTS_NAME}, so the run is not finished; finish it")
     return results, read_config(run / CONFIG_NAME)
+
+
+def _epoch(number: float | None, run: Path) -> int:
+    if number is None:
+        raise InputError(f"{run / RESULTS_NAME}: says not how many epochs there were; train the run again")
+    return int(number)
 
 
 def _preset_config(dataset: str) -> Config:

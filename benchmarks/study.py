@@ -1,6 +1,5 @@
 """Runs of a study: planned, trained by torchrun one after another, and gone on with where they were."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -15,12 +14,11 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME
 from tpnet_dist.config.train_args import parse_train
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.results import RESULTS_NAME
 from tpnet_dist.files.progress import Display
-from tpnet_dist.training.run_log import METRICS_NAME, RESULTS_NAME
+from tpnet_dist.training.metrics_file import METRICS_NAME, last_line
 
 SECONDS_BETWEEN_LOOKS = 1.0
-_LAST_BYTES = 1 << 16
-"""Of the metrics, in which the last whole line is."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,10 @@ class StudyRun:
 
     def progress(self) -> tuple[int, int]:
         """Events learnt from so far, and the epoch under way."""
-        config, line = self.config().training, _last_line(self.path / METRICS_NAME)
-        events = line.get("step", 0) * config.batch_size * config.batches_per_step
-        return min(events, self.events()), line.get("epoch", 1)
+        config, line = self.config().training, last_line(self.path / METRICS_NAME)
+        if line is None:
+            return 0, 1
+        return min(line.step * config.batch_size * config.batches_per_step, self.events()), line.epoch
 
     def _base_words(self) -> list[str]:
         return [str(self.log.folder), "--preset", self.log.preset, *self.common_words]
@@ -150,20 +149,6 @@ def refuse_others(runs: Sequence[StudyRun]) -> None:
 def launch(words: Sequence[str], ranks: int) -> list[str]:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
     return [*torchrun, "-m", "tpnet_dist.train", *words]
-
-
-def _last_line(metrics: Path) -> dict[str, int]:
-    """Empty before there is one."""
-    try:
-        with metrics.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _LAST_BYTES))
-            lines = file.read().split(b"\n")[:-1]
-    except FileNotFoundError:
-        return {}
-    # the first may be half a line
-    whole = lines if size <= _LAST_BYTES else lines[1:]
-    return json.loads(whole[-1]) if whole else {}
 
 
 def _why(output: Path) -> str:

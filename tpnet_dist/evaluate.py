@@ -28,7 +28,7 @@ class EvaluateCommand:
     run: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder of a run."""
     negatives: Annotated[tuple[NegativeKind, ...] | None, arg(metavar="random|historical|inductive …")] = None
-    """Which negatives events are told apart from."""
+    """Which negatives events are scored against."""
     mrr_negatives: Annotated[int | None, arg(metavar="COUNT")] = None
     """Rank each event against so many random destinations."""
     protocol: Annotated[Literal["dyglib", "stream"] | None, arg(metavar="dyglib|stream")] = None
@@ -36,7 +36,7 @@ class EvaluateCommand:
     update: Annotated[bool | None, arg(metavar="True|False")] = None
     """Whether the memory goes on recording through validation and test."""
     baseline: Annotated[Literal["none", "edgebank"] | None, arg(metavar="none|edgebank")] = None
-    """A yardstick for the same events and negatives."""
+    """A baseline for the same events and negatives."""
     data: Annotated[Path | None, arg(metavar="DIR")] = None
     """The data folder, if it has moved."""
     save: bool = False
@@ -84,7 +84,7 @@ def _run(command: EvaluateCommand) -> None:
     from tpnet_dist.distributed.host_memory import keep_large_buffers
     from tpnet_dist.distributed.stop_request import StopAsked
     from tpnet_dist.distributed.world import join_world
-    from tpnet_dist.evaluation.results import print_results
+    from tpnet_dist.evaluation.results_table import print_results
     from tpnet_dist.training.run import evaluate
     from tpnet_dist.training.run_folder import RunFolder
 
@@ -105,12 +105,12 @@ def _run(command: EvaluateCommand) -> None:
             if stopped is not None:
                 print(f"{PROGRAM}: {stopped}", file=sys.stderr, flush=True)
             elif command.json:
-                json.dump(results, sys.stdout, indent=2)
+                json.dump(results.to_json(), sys.stdout, indent=2)
                 print()
             else:
                 print_results(results, Console())
             if command.save and stopped is None:
-                path = run.write_evaluation(results, config)
+                path = run.write_evaluation(results)
                 print(f"{path}: what python -m tpnet_dist.report shows beside the run's own", file=sys.stderr)
     if stopped is not None:
         sys.exit(128 + stopped.number)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
 
 BUILTIN_EVENTS = 10_000
+REPORT_NAME = "report.html"
+"""In the run's folder."""
 
 
 def main() -> None:
@@ -54,6 +56,8 @@ def _run(settings: TrainSettings) -> None:
 def _train(settings: TrainSettings, config: Config, world: "World") -> None:
     """Until it is done or a signal asks to stop."""
     from tpnet_dist.distributed.stop_request import StopAsked
+    from tpnet_dist.files.progress import display_for
+    from tpnet_dist.report.page import write_page
     from tpnet_dist.training.run import train
 
     run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config, world))
@@ -63,6 +67,8 @@ def _train(settings: TrainSettings, config: Config, world: "World") -> None:
         # what an earlier start of the same launch left is to be gone on with
         fresh = settings.fresh and world.is_first_start()
         train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
+        page = world.on_first_rank(lambda: write_page([run_dir], run_dir / REPORT_NAME))
+        display_for(world.rank).say(f"{page}: figures, curves and settings, to be opened in any browser")
     except StopAsked as stop:
         if world.rank == 0:
             line = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"

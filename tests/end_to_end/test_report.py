@@ -16,8 +16,8 @@ from tests.support.page_reader import read_page
 from tests.support.real_browser import RealBrowser, real_browser
 from tests.support.training_runs import flags_of, small_config, small_log
 from tpnet_dist import evaluate as evaluate_command
-from tpnet_dist import report as report_command
 from tpnet_dist import train as train_command
+from tpnet_dist.report import __main__ as report_command
 
 PHONE, DESK = 390, 1200
 LEAST_TYPE = 9.0

@@ -81,7 +81,7 @@ def finished(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return run, train(folder, run, *FINISHED, ranks=2)
 
 
-def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str, Any]]) -> None:
+def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str, Any]], folder: Path) -> None:
     run, results = finished
     assert (results["ranks"], results["epochs_run"]) == (2, 2)
     assert results["best_epoch"] in (1, 2)
@@ -99,8 +99,16 @@ def test_a_run_on_two_ranks_leaves_all_its_files(finished: tuple[Path, dict[str,
                 assert all(0 <= value <= 1 for value in metrics.values())
             assert {"mrr", "hits@10"} <= set(results[part][setting]["random"])
     assert results["baselines"]["edgebank_unlimited"]["test"]["transductive"]["random"]["ap"] > 0.5
+    info, manifest = results["run"], json.loads((folder / "manifest.json").read_text())
+    assert info["started"] < info["finished"]
+    assert (info["data"]["log_id"], info["data"]["nodes"]) == (manifest["log_id"], manifest["nodes"])
+    assert sum(info["data"]["events"].values()) <= manifest["events"]
+    assert info["settings"]["training.epochs"] == 2
+    exchanges = [line["exchange"] for line in lines_of(run, "eval")]
+    for name, value in results["exchange"].items():
+        assert value == pytest.approx(sum(each[name] for each in exchanges) / 2)
     assert {path.name for path in run.iterdir()} == {
-        *("config.toml", "metrics.jsonl", "results.json", "training.png", "tensorboard", "checkpoints")
+        *("config.toml", "metrics.jsonl", "results.json", "report.html", "tensorboard", "checkpoints")
     }
     assert [line["epoch"] for line in lines_of(run, "eval")] == [1, 2]
     steps = lines_of(run, "step")

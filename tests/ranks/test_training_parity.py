@@ -20,11 +20,13 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.protocols import Passes
 from tpnet_dist.files.progress import Display
+from tpnet_dist.files.typed_json import to_json
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
+from tpnet_dist.training.metrics_file import METRICS_NAME
 from tpnet_dist.training.run import evaluate, open_data, train
 from tpnet_dist.training.run_folder import RunFolder
-from tpnet_dist.training.run_log import METRICS_NAME, RunLog, flat
+from tpnet_dist.training.run_log import RunLog, flat
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer
@@ -58,7 +60,7 @@ def train_on(world: World, config: Config, run: Path, profile: ProfileWish | Non
         display=Display(),
         profile=profile,
     )
-    results = trainer.train()
+    results = to_json(trainer.train())
     if log is not None:
         log.close()
         lines = map(json.loads, (run / METRICS_NAME).read_text().splitlines())

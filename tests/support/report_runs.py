@@ -11,6 +11,20 @@ from tpnet_dist.config.toml_files import write_config
 KINDS = ("random", "historical", "inductive")
 
 
+RUN_INFO: dict[str, Any] = {
+    "started": "2026-01-02T03:00:00+00:00",
+    "finished": "2026-01-02T03:04:00+00:00",
+    "data": {
+        "folder": "data/nowhere/uci",
+        "log_id": "it",
+        "events": {"train": 700, "val": 150, "test": 150},
+        "nodes": 99,
+    },
+    "settings": {"training.seed": 0, "memory.width": None},
+    "versions": {"tpnet_dist": "0.1.0", "torch": "2.13.0", "python": "3.11.7"},
+}
+
+
 def figures(ap: float) -> dict[str, Any]:
     """Of both kinds of events against all negatives."""
     by_kind = {
@@ -36,6 +50,14 @@ def results_of(ap: float, **more: Any) -> dict[str, Any]:
         "peak_memory_bytes_by_rank": [3 * 2**29, 2**30],
         **more,
     }
+
+
+def whole_results(results: dict[str, Any], config: Config) -> dict[str, Any]:
+    """As training writes them: of one seed with that seed's own, and with what is told of the run."""
+    of_seed = ("val", "test", "best_epoch", "epochs_run", "events_per_second", "exchange")
+    seed = str(config.training.all_seeds()[0])
+    seeds = {seed: {name: results[name] for name in of_seed if name in results}}
+    return {"version": 1, "run": RUN_INFO, "seeds": seeds, **results}
 
 
 def metrics_of(seed: int = 0, epochs: int = 3, steps: int = 4) -> list[dict[str, Any]]:
@@ -77,7 +99,7 @@ def write_run(
     if metrics is not None:
         (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in metrics))
     if results is not None:
-        (folder / "results.json").write_text(json.dumps(results))
+        (folder / "results.json").write_text(json.dumps(whole_results(results, config or config_of())))
     if log_id is not None:
         step = folder / "checkpoints" / "seed-0" / "step-00000001"
         step.mkdir(parents=True)

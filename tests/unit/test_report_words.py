@@ -69,7 +69,7 @@ def test_a_folder_that_is_no_run_gets_one_sentence_and_leaves_no_page(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "7"])
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]", "7"])
 def test_damaged_results_get_one_sentence_and_the_page_before_stays(tmp_path: Path, content: str) -> None:
     run, out = write_run(tmp_path / "run"), tmp_path / "page.html"
     out.write_text("before")

@@ -13,8 +13,9 @@ from tpnet_dist.batches.run_data import PartName
 from tpnet_dist.config.schema import NegativeKind
 from tpnet_dist.evaluation.edge_bank import EdgeBank
 from tpnet_dist.evaluation.protocols import KIND_ORDER, Pass, Passes
+from tpnet_dist.evaluation.results import Figures
 from tpnet_dist.evaluation.scoring import EVALUATION_KEY
-from tpnet_dist.evaluation.tables import Figures, Scores
+from tpnet_dist.evaluation.tables import Scores
 from tpnet_dist.events.edge_history import NodeIds
 from tpnet_dist.events.view import EventView
 

@@ -17,8 +17,9 @@ import numpy as np
 from tpnet_dist.batches.negatives import Universe
 from tpnet_dist.batches.run_data import PartName, RunData, plan_of
 from tpnet_dist.config.schema import Config, NegativeKind
+from tpnet_dist.evaluation.results import Figures
 from tpnet_dist.evaluation.scoring import EVALUATION_KEY, Scorer
-from tpnet_dist.evaluation.tables import Figures, Scores, tabulate
+from tpnet_dist.evaluation.tables import Scores, tabulate
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.view import EventMask, EventView
 

@@ -1,136 +1,273 @@
-"""What a finished run says: `results.json`, and the same as a table."""
+"""What a finished run says: `results.json` as dataclasses, written, and read by whoever wants its figures.
 
-from collections.abc import Mapping
-from typing import Any
+docs/results-format.md describes the file. Nothing here needs torch: reports read results without it.
+"""
 
-import torch
-from rich.console import Console
-from rich.table import Table
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
 
-from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.gather import gather_varied
-from tpnet_dist.distributed.peak_memory import peak_bytes
-from tpnet_dist.distributed.world import World
-from tpnet_dist.evaluation.tables import Figures, mean_and_deviation, settings_and_kinds
+import numpy as np
 
-_CLASSIFYING = {"ap": "AP", "auc": "AUC", "ap_whole": "AP\nwhole", "auc_whole": "AUC\nwhole"}
-_RANKING = {"mrr": "MRR", "hits@10": "Hits\n@10"}
-_BANKS = {"edgebank_unlimited": "Edge\nBank", "edgebank_window": "its\nwindow"}
-_UNBOUNDED = 10_000
+from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
+from tpnet_dist.errors import InputError
+from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.typed_json import from_json, to_json
 
-_Column = tuple[str, list[str]]
-"""Heading and cells."""
+RESULTS_NAME = "results.json"
+EVALUATION_NAME = "evaluation.json"
+"""Of a finished run that was evaluated anew; the same schema."""
+VERSION = 1
+"""Of the schema; keys that are added do not change it."""
+_REMEDIES = {
+    RESULTS_NAME: "remove it and repeat the run's command",
+    EVALUATION_NAME: "remove it and evaluate the run again",
+}
+
+ByKind = dict[str, dict[str, float]]
+"""Kind of negatives → metric → value."""
+Figures = dict[str, ByKind]
+"""Setting (transductive, inductive) → kind of negatives → metric → value."""
 
 
-def combined(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
-    """Of one seed its results; of several their means, with standard deviations and each seed beside."""
-    if len(by_seed) == 1:
-        [results] = by_seed.values()
-        return results
-    mean, deviation = mean_and_deviation(list(by_seed.values()))
-    return {**mean, "standard_deviation": deviation, "seeds": by_seed}
+@dataclass(frozen=True, kw_only=True)
+class EventsPerSecond:
+    """Speed of all ranks together."""
+
+    train: float | None = None
+    """In training steps; None of an evaluation."""
+    score: float | None = None
+    """Scored, each against one negative of each kind, and recorded."""
+    links: float | None = None
+    """Links of any kind that an evaluation scored, in a second."""
 
 
-def facts_of(config: Config, world: World) -> dict[str, Any]:
-    """How it was run; without batching, protocol and update figures cannot be compared."""
-    by_rank = peak_memory_by_rank(world.device)
-    return {
+@dataclass(frozen=True, kw_only=True)
+class ExchangeVolume:
+    """What rows between ranks took in training."""
+
+    bytes_per_event: float
+    """Between all ranks."""
+    remote_rows_held: float
+    """The share of other ranks' rows needed for runs of batches that were there already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedResults:
+    """What the best weights of one seed came to; also the mean over seeds, and the deviation from it."""
+
+    val: Figures
+    test: Figures
+    best_epoch: float | None = None
+    """From 1 on; None of an evaluation."""
+    epochs_run: float | None = None
+    events_per_second: EventsPerSecond | None = None
+    exchange: ExchangeVolume | None = None
+    """Mean of the epochs; None on one rank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """How figures, speed and memory came about; without the first three, figures cannot be compared."""
+
+    batching: str
+    protocol: str
+    update: bool
+    """False: the memory stood still after training."""
+    mrr_negatives: int = 0
+    """Among how many random destinations each event was ranked; 0: it was not."""
+    ranks: int
+    device: Literal["cpu", "cuda"] | None = None
+    peak_memory_bytes: int | None = None
+    """Of the rank that took most."""
+    peak_memory_bytes_by_rank: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventCounts:
+    """Events by part of the split; events of new nodes are in no part."""
+
+    train: int
+    val: int
+    test: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataInfo:
+    """The event log."""
+
+    folder: str
+    log_id: str
+    """Of the log's manifest: logs of other content have another."""
+    events: EventCounts
+    nodes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """What the run was made with."""
+
+    tpnet_dist: str
+    torch: str
+    python: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInfo:
+    """Which run it was."""
+
+    started: datetime
+    """When the process began that finished it; one that was broken off began before."""
+    finished: datetime
+    data: DataInfo
+    settings: dict[str, object]
+    """Every setting by its dotted key."""
+    versions: Versions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """All that `results.json` says."""
+
+    conditions: Conditions
+    seeds: dict[int, SeedResults]
+    """At least one."""
+    run: RunInfo | None = None
+    """None in files of before the schema had a version."""
+    baselines: dict[str, dict[str, Figures]] = field(default_factory=dict)
+    """Name of a baseline → part → figures."""
+    others: dict[str, object] = field(default_factory=dict)
+    """What a later release stores, by keys that this one does not know."""
+
+    @cached_property
+    def mean(self) -> SeedResults:
+        """Over seeds."""
+        return self._spread[0]
+
+    @cached_property
+    def deviation(self) -> SeedResults | None:
+        """The standard deviation over seeds; None of one seed."""
+        return self._spread[1] if len(self.seeds) > 1 else None
+
+    @cached_property
+    def _spread(self) -> tuple[SeedResults, SeedResults]:
+        mean, deviation = mean_and_deviation([to_json(seed) for seed in self.seeds.values()])
+        if len(self.seeds) == 1:
+            [only] = self.seeds.values()
+            return only, only
+        return from_json(SeedResults, mean), from_json(SeedResults, deviation)
+
+    def to_json(self) -> dict[str, Any]:
+        """The mean lies at the top, where figures of one seed are looked for."""
+        return {
+            "version": VERSION,
+            **({"run": to_json(self.run)} if self.run else {}),
+            **to_json(self.conditions),
+            **to_json(self.mean),
+            **({"standard_deviation": to_json(self.deviation)} if self.deviation else {}),
+            "seeds": to_json(self.seeds),
+            **({"baselines": to_json(self.baselines)} if self.baselines else {}),
+            **self.others,
+        }
+
+
+_KNOWN = {
+    *("version", "run", "standard_deviation", "seeds", "baselines"),
+    *(each.name for kind in (Conditions, SeedResults) for each in fields(kind)),
+}
+
+
+def results_from_json(content: object) -> Results:
+    """InputError: what is wrong at which key, without the file's name."""
+    said = from_json(dict[str, object], content)
+    number = from_json(int, said.get("version"), "version")
+    if number > VERSION:
+        raise InputError(f"version is {number}, but must be at most {VERSION}: a later release wrote it")
+    # the mean and the deviation follow from the seeds, but programs of others read them
+    from_json(SeedResults, said)
+    seeds = from_json(dict[int, SeedResults], said.get("seeds"), "seeds")
+    if not seeds:
+        raise InputError("seeds is {}, but must hold at least one seed")
+    from_json(SeedResults | None, said.get("standard_deviation"), "standard_deviation")  # type: ignore[arg-type]
+    return Results(
+        conditions=from_json(Conditions, said),
+        seeds=seeds,
+        run=from_json(RunInfo, said["run"], "run") if "run" in said else None,
+        baselines=from_json(dict[str, dict[str, Figures]], said.get("baselines", {}), "baselines"),
+        others={name: value for name, value in said.items() if name not in _KNOWN},
+    )
+
+
+def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
+    """Of a run's folder; None where there are none yet, one sentence of refusal where they are damaged."""
+    path = run / name
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(content, dict) and "version" not in content:
+            content = _with_version(content, run)
+        return results_from_json(content)
+    except FileNotFoundError:
+        return None
+    except InputError as error:
+        raise InputError(f"{path}: {error}; {_REMEDIES[name]}") from error
+    except ValueError as error:  # not JSON, not UTF-8
+        raise InputError(f"{path}: not complete JSON ({error}); {_REMEDIES[name]}") from error
+
+
+def write_results(results: Results, run: Path, name: str = RESULTS_NAME) -> Path:
+    """Whole or not at all."""
+    with whole_file(run / name) as file:
+        file.write(f"{json.dumps(results.to_json(), indent=2)}\n".encode())
+    return run / name
+
+
+def _with_version(content: Mapping[str, Any], run: Path) -> dict[str, Any]:
+    """A file of before the schema had a version: what it leaves out is in the run's settings."""
+    config = read_config(run / CONFIG_NAME)
+    known = {
         "batching": config.data.batching,
         "protocol": config.evaluation.protocol,
         "update": config.evaluation.update,
-        "device": world.device.type,
-        "ranks": world.num_ranks,
-        "peak_memory_bytes": max(by_rank),
-        "peak_memory_bytes_by_rank": by_rank,
+        "mrr_negatives": config.evaluation.mrr_negatives,
     }
+    of_seed = {each.name for each in fields(SeedResults)}
+    only = {name: value for name, value in content.items() if name in of_seed}
+    seeds = content.get("seeds") or {str(config.training.all_seeds()[0]): only}
+    kept = {name: value for name, value in content.items() if name != "standard_deviation"}
+    return {**known, **kept, "version": 0, "seeds": seeds}
 
 
-def peak_memory_by_rank(device: torch.device) -> list[int]:
-    """On the GPU what torch held, else what the process held."""
-    mine = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_bytes()
-    by_rank: list[int] = torch.cat(gather_varied(torch.tensor([mine], device=device))).tolist()
-    return by_rank
+def mean_and_deviation(
+    figures: Sequence[Mapping[str, object]],
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Of several seeds' figures, nested alike, number by number."""
+    mean: dict[str, object] = {}
+    deviation: dict[str, object] = {}
+    for name, first in figures[0].items():
+        values = [each[name] for each in figures if name in each]
+        if isinstance(first, Mapping):
+            mean[name], deviation[name] = mean_and_deviation([v for v in values if isinstance(v, Mapping)])
+        else:
+            numbers = np.array(values, dtype=np.float64)
+            mean[name] = float(numbers.mean())
+            deviation[name] = float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0
+    return mean, deviation
 
 
-def print_results(results: Mapping[str, Any], console: Console) -> None:
-    """The test part, with the standard deviation of several seeds, and the yardsticks beside it."""
-    figures: Figures = results["test"]
-    _print_columns(
-        f"Test events, by what they are told apart from{_how(results)}",
-        [(setting, kind) for setting, kind, _ in settings_and_kinds(figures)],
-        [_figure_columns(results, _CLASSIFYING), _figure_columns(results, _RANKING), _bank_columns(results)],
-        console,
-    )
-    if results.get("baselines"):
-        console.print(
-            "EdgeBank: its AP with all edges seen so far, and with those of the latest time window."
-        )
-    if "inductive" not in figures:
-        console.print("No inductive figures: no test event has a node unseen in training.")
+def settings_and_kinds(figures: Figures) -> Iterator[tuple[str, str, dict[str, float]]]:
+    for setting, by_kind in figures.items():
+        for kind, metrics in by_kind.items():
+            yield setting, kind, metrics
 
 
-def _how(results: Mapping[str, Any]) -> str:
-    """What figures depend on; a run of an earlier version does not say whether its memory stood still."""
-    if "batching" not in results:
-        return ""
-    frozen = "" if results.get("update", True) else ", memory still after training"
-    return f" ({results['batching']} batching, {results['protocol']} protocol{frozen})"
-
-
-def _figure_columns(results: Mapping[str, Any], headings: Mapping[str, str]) -> list[_Column]:
-    """Of those metrics that there are."""
-    rows = list(settings_and_kinds(results["test"]))
-    deviations: Figures = results.get("standard_deviation", {}).get("test", {})
-    spreads = [deviations.get(setting, {}).get(kind, {}) for setting, kind, _ in rows]
-    return [
-        (
-            heading,
-            [_cell(row[2].get(name), spread.get(name)) for row, spread in zip(rows, spreads, strict=True)],
-        )
-        for name, heading in headings.items()
-        if any(name in metrics for _, _, metrics in rows)
-    ]
-
-
-def _bank_columns(results: Mapping[str, Any]) -> list[_Column]:
-    rows, banks = list(settings_and_kinds(results["test"])), results.get("baselines", {})
-    return [
-        # of random destinations that only compete for ranks EdgeBank has no figures
-        (heading, [_cell(banks[name]["test"][setting].get(kind, {}).get("ap")) for setting, kind, _ in rows])
-        for name, heading in _BANKS.items()
-        if name in banks
-    ]
-
-
-def _print_columns(
-    title: str, rows: list[tuple[str, str]], groups: list[list[_Column]], console: Console
-) -> None:
-    """In one table, or in several beneath each other where the console is too narrow for all groups."""
-    shown: list[_Column] = []
-    for group in filter(None, groups):
-        together = _table(title, rows, shown + group, console)
-        if shown and (together.width or 0) > console.width:
-            console.print(_table(title, rows, shown, console), "", crop=False)
-            title, shown = "", []
-        shown = shown + group
-    console.print(_table(title, rows, shown, console), crop=False)
-
-
-def _table(title: str, rows: list[tuple[str, str]], columns: list[_Column], console: Console) -> Table:
-    """As wide as its cells, on any console: none is cut."""
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
-    table.add_column("events", no_wrap=True)
-    table.add_column("negatives", no_wrap=True)
-    for heading, _ in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for number, row in enumerate(rows):
-        table.add_row(*row, *(cells[number] for _, cells in columns))
-    table.width = console.measure(table, options=console.options.update_width(_UNBOUNDED)).maximum
-    return table
-
-
-def _cell(value: float | None, spread: float | None = None) -> str:
-    if value is None:
-        return ""
-    # without spaces four such columns fit the 80 places of an output that is no terminal
-    return f"{value:.4f}" if spread is None else f"{value:.4f}±{spread:.4f}"
+def release() -> str:
+    """Of this package; "unknown" where it was not installed."""
+    try:
+        return version("tpnet-dist")
+    except PackageNotFoundError:
+        return "unknown"

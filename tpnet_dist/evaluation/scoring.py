@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from tpnet_dist.distributed.gather import gather_varied
 from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.distributed.stop_request import StopAsked
 from tpnet_dist.evaluation.model_parts import ModelParts
+from tpnet_dist.evaluation.results import EventsPerSecond
 from tpnet_dist.evaluation.tables import Scores
 from tpnet_dist.events.batch_plan import BatchPlan, Positions
 from tpnet_dist.events.view import EventView
@@ -70,11 +70,11 @@ class Scorer:
     ranking_speed: Speed = field(default_factory=Speed)
     """Of passes in which each event has many competitors."""
 
-    def facts(self) -> dict[str, Any]:
+    def events_per_second(self) -> EventsPerSecond:
         """How fast it was: events while they were not ranked, links of any kind."""
         scored, ranked = self.speed, self.ranking_speed
         links = Speed(0, scored.links + ranked.links, scored.seconds + ranked.seconds)
-        return {"events_per_second": {"score": scored.events_per_second, "links": links.links_per_second}}
+        return EventsPerSecond(score=scored.events_per_second, links=links.links_per_second)
 
     def score(
         self,

@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from tpnet_dist.config.args import CommandWords, require_place
 from tpnet_dist.config.keys import keys_of
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.files.atomic_write import whole_file
 
 PROGRAM = "python -m tpnet_dist.report"
 SUFFIXES = {".html", ".htm"}
@@ -62,12 +60,10 @@ def main() -> None:
 def _run(command: ReportCommand) -> None:
     require_place(command.out, "--out")
     # --help and a wrong flag are not to wait for it
-    from tpnet_dist.report.page import page, read_runs
+    from tpnet_dist.report.page import write_page
 
-    whole = page(read_runs(command.runs), datetime.now().astimezone())
-    with whole_file(command.out) as file:
-        file.write(whole.encode())
-    print(f"{command.out}: {len(whole.encode()) / 1e3:,.0f} KB, to be opened in any browser")
+    size = write_page(command.runs, command.out).stat().st_size
+    print(f"{command.out}: {size / 1e3:,.0f} KB, to be opened in any browser")
 
 
 if __name__ == "__main__":

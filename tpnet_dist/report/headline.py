@@ -1,9 +1,10 @@
 """What a reader wants first of a run: what it is, how far it got, its main figures, and how to take them."""
 
 from tpnet_dist.config.paper_values import paper_value
-from tpnet_dist.report.markup import amount, number, size, tag, text
+from tpnet_dist.report.blocks import Tile, Words
+from tpnet_dist.report.numbers import amount, figure, size
 from tpnet_dist.report.run import Run
-from tpnet_dist.report.series import SETTINGS, Series, lookup
+from tpnet_dist.report.series import SETTINGS, Series, training_speed
 
 YEAR = 365 * 86400.0
 YEARLY = {"can_parl", "us_legis", "un_trade", "un_vote"}
@@ -17,20 +18,15 @@ def lead(run: Run) -> str:
     config = run.config
     seeds = config.training.all_seeds()
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    ranks = lookup(run.results or {}, "ranks")
-    where = f", on {ranks:.0f} rank{'s' * (ranks > 1)}" if ranks else ""
+    where = f", on {_ranks(run.results.conditions.ranks)}" if run.results else ""
     how = f"{config.data.batching} batching, {config.evaluation.protocol} protocol, {which}{where}"
     profile = getattr(config.model, "profile", None)
     model = config.model.title + (f", {profile} profile" if profile else "")
-    return tag("p", text(f"{model}; {how}."), class_="lead")
+    return f"{model}; {how}."
 
 
-def notices(run: Run) -> str:
-    """What is unfinished, damaged or easily misread."""
-    return "".join(tag("p", text(sentence), class_="notice") for sentence in _sentences(run))
-
-
-def _sentences(run: Run) -> list[str]:
+def notices(run: Run) -> list[str]:
+    """What is unfinished, damaged or easily misread: a sentence each."""
     found = []
     if run.results is None:
         found.append(_progress(run))
@@ -71,44 +67,40 @@ def _faded(run: Run) -> list[str]:
     ]
 
 
-def tiles(run: Run) -> str:
+def tiles(run: Run) -> list[Tile]:
     """The main figures; none where there are none."""
-    shown = [*_figures(run), *_costs(run)]
-    entries = "".join(
-        tag("li", tag("span", text(what)), tag("b", value), tag("span", text(beside)))
-        for what, value, beside in shown
-    )
-    return tag("ul", entries, class_="tiles") if entries else ""
+    return [*_figures(run), *_costs(run)]
 
 
-def _figures(run: Run) -> list[tuple[str, str, str]]:
+def _figures(run: Run) -> list[Tile]:
     series, kind = Series((run,)), run.config.evaluation.negatives[0]
     found = []
     for setting in SETTINGS:
         value = series.figure("test", setting, kind, "ap")
         if value is None:
             continue
-        spread = f" <small>±{number(value.std, 4)}</small>" if value.std is not None else ""
         paper = paper_value(run.recognition.dataset.key, setting, kind, "ap") if run.recognition else None
         beside = f"paper {paper.mean:.4f}\u00a0±\u00a0{paper.std:.4f}" if paper else f"{kind} negatives"
-        found.append((f"Test AP, {setting}", number(value.mean, 4) + spread, beside))
+        found.append(Tile(f"Test AP, {setting}", figure(value.mean, value.std), beside))
     return found
 
 
-def _costs(run: Run) -> list[tuple[str, str, str]]:
-    results = run.results or {}
-    found = []
-    best, epochs = lookup(results, "best_epoch"), lookup(results, "epochs_run")
+def _costs(run: Run) -> list[Tile]:
+    if run.results is None:
+        return []
+    conditions, mean, found = run.results.conditions, run.results.mean, []
+    best, epochs = mean.best_epoch, mean.epochs_run
     if best is not None and epochs is not None:
         several = "mean of seeds, " if len(run.by_seed()) > 1 else ""
-        found.append(("Best epoch", amount(best), f"{several}of {amount(epochs)}, by validation AP"))
-    rate, ranks = lookup(results, "events_per_second", "train"), lookup(results, "ranks")
-    if rate:
-        found.append(
-            ("Training speed", amount(rate), f"events/s, {ranks or 1:.0f} rank{'s' * ((ranks or 1) > 1)}")
-        )
-    peak = lookup(results, "peak_memory_bytes")
-    if peak:
-        value, unit = size(peak).split(" ")
-        found.append(("Peak memory", f"{value} <small>{unit}</small>", "of the rank that took most"))
+        beside = f"{several}of {amount(epochs)}, by validation AP"
+        found.append(Tile("Best epoch", Words(amount(best)), beside))
+    if rate := training_speed(run.results):
+        found.append(Tile("Training speed", Words(amount(rate)), f"events/s, {_ranks(conditions.ranks)}"))
+    if conditions.peak_memory_bytes:
+        value, unit = size(conditions.peak_memory_bytes).split(" ")
+        found.append(Tile("Peak memory", Words(value, unit), "of the rank that took most"))
     return found
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank{'s' * (count > 1)}"

@@ -8,16 +8,19 @@ from itertools import pairwise
 from tpnet_dist.report.curves import Curve, Curves
 from tpnet_dist.report.plot import (
     Axis,
+    Chart,
     Legend,
+    Mark,
     Plot,
     across,
     axis_around,
+    bar,
     digits_of,
     dot,
-    figure,
     label_at,
     line,
     path,
+    polygon,
     upward,
 )
 from tpnet_dist.report.series import SETTINGS
@@ -40,26 +43,23 @@ class Bin:
     high: float
 
 
-def loss_chart(curves: Curves) -> str:
+def loss_chart(curves: Curves) -> Chart | None:
     """Means of a few steps in a band of all they lie between; a dot is the mean of an epoch."""
     binned = {seed: bins(curve.losses) for seed, curve in curves.by_seed.items() if curve.losses}
     if not binned:
-        return ""
+        return None
     values = [value for some in binned.values() for each in some for value in (each.low, each.high)]
     plot = Plot(Axis(0, max(curves.last_step, 1), *across()), axis_around(values, *upward()))
     plot.grid_y("binary cross-entropy", digits_of(plot.y))
     plot.ticks_x("optimizer step")
     for seed, some in binned.items():
-        plot.add(
-            _band(plot, some), path([(plot.x.at(each.step), plot.y.at(each.mean)) for each in some], "first")
-        )
+        means = [(plot.x.at(each.step), plot.y.at(each.mean)) for each in some]
+        plot.add(_band(plot, some), *path(means, "first"))
         plot.add(*_epoch_losses(plot, curves.by_seed[seed], seed))
-    legend = [
-        Legend("steps, mean and range", '<rect class="band first" width="30" height="12"/>' + _dash("first"))
-    ]
+    legend = [Legend("steps, mean and range", (bar(0, 0, 30, 12, "band first"), _dash("first")))]
     if curves.last_epoch:
-        legend.append(Legend("mean of an epoch", '<circle class="second" cx="15" cy="6" r="4"/>'))
-    return figure("Training loss", plot.svg(f"Training loss over {curves.last_step:,} steps"), legend)
+        legend.append(Legend("mean of an epoch", (dot(15, 6, 4, "second"),)))
+    return plot.chart("Training loss", f"Training loss over {curves.last_step:,} steps", legend)
 
 
 def bins(losses: dict[int, float]) -> list[Bin]:
@@ -74,7 +74,7 @@ def bins(losses: dict[int, float]) -> list[Bin]:
     return found
 
 
-def metric_chart(curves: Curves, metric: str, best_epochs: Sequence[int]) -> str:
+def metric_chart(curves: Curves, metric: str, best_epochs: Sequence[int]) -> Chart | None:
     """Kinds of events by colour, validation and test by dashes; of one seed a line marks the best epoch."""
     lines = {
         (seed, part, setting): points
@@ -84,7 +84,7 @@ def metric_chart(curves: Curves, metric: str, best_epochs: Sequence[int]) -> str
         if (points := _points(curve, part, setting, metric))
     }
     if not lines:
-        return ""
+        return None
     values = [value for points in lines.values() for _, value in points]
     plot = Plot(
         Axis(*_epoch_range(curves.last_epoch), *across()), axis_around(values, *upward(), high=_top(values))
@@ -98,13 +98,12 @@ def metric_chart(curves: Curves, metric: str, best_epochs: Sequence[int]) -> str
         plot.add(*_line(plot, points, f"{COLOURS[setting]} {part}", f"seed {seed}, {PARTS[part]}, {setting}"))
     shown = dict.fromkeys((part, setting) for _, part, setting in lines)
     legend = [
-        Legend(f"{PARTS[part]}, {setting}", _dash(f"{COLOURS[setting]} {part}")) for part, setting in shown
+        Legend(f"{PARTS[part]}, {setting}", (_dash(f"{COLOURS[setting]} {part}"),)) for part, setting in shown
     ]
     seeds = len({seed for seed, _, _ in lines})
     note = f"One line for each of {seeds} seeds." if seeds > 1 else ""
-    return figure(
-        f"{name} by epoch", plot.svg(f"{name} of {len(shown)} kinds of events by epoch"), legend, note
-    )
+    description = f"{name} of {len(shown)} kinds of events by epoch"
+    return plot.chart(f"{name} by epoch", description, legend, note)
 
 
 def _points(curve: Curve, part: str, setting: str, metric: str) -> list[tuple[int, float]]:
@@ -112,17 +111,17 @@ def _points(curve: Curve, part: str, setting: str, metric: str) -> list[tuple[in
     return [(epoch, value) for epoch, value in found if value is not None]
 
 
-def _line(plot: Plot, points: Sequence[tuple[int, float]], kind: str, name: str) -> list[str]:
+def _line(plot: Plot, points: Sequence[tuple[int, float]], kind: str, name: str) -> list[Mark]:
     places = [(plot.x.at(epoch), plot.y.at(value)) for epoch, value in points]
     radius = 2.6 if len(points) <= MOST_DOTS else 1.2
     dots = [
         dot(x, y, radius, kind, f"{name}, epoch {epoch}: {value:.4f}")
         for (x, y), (epoch, value) in zip(places, points, strict=True)
     ]
-    return [path(places, kind), *dots]
+    return [*path(places, kind), *dots]
 
 
-def _best(plot: Plot, epoch: int) -> list[str]:
+def _best(plot: Plot, epoch: int) -> list[Mark]:
     x = plot.x.at(epoch)
     near_end = epoch > (plot.x.low + plot.x.high) / 2
     words = label_at(
@@ -131,7 +130,7 @@ def _best(plot: Plot, epoch: int) -> list[str]:
     return [line(x, plot.y.start, x, plot.y.stop, "marker"), words]
 
 
-def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[str]:
+def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[Mark]:
     ends = [(0, 0), *sorted(curve.last_steps.items())]
     return [
         dot(
@@ -142,18 +141,17 @@ def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[str]:
             f"seed {seed}, epoch {epoch}: mean loss {loss:.4f}",
         )
         for (_, before), (epoch, last) in pairwise(ends)
-        if math.isfinite(loss := curve.epochs.get(epoch, {}).get("train_loss", math.nan))
+        if epoch in curve.epochs and math.isfinite(loss := curve.epochs[epoch].train_loss)
     ]
 
 
-def _band(plot: Plot, some: Sequence[Bin]) -> str:
+def _band(plot: Plot, some: Sequence[Bin]) -> Mark:
     upper = [(plot.x.at(each.step), plot.y.at(each.high)) for each in some]
     lower = [(plot.x.at(each.step), plot.y.at(each.low)) for each in reversed(some)]
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*upper, *lower])
-    return f'<polygon class="band first" points="{points}"/>'
+    return polygon([*upper, *lower], "band first")
 
 
-def _dash(kind: str) -> str:
+def _dash(kind: str) -> Mark:
     return line(0, 6, 30, 6, kind)
 
 

@@ -1,18 +1,18 @@
-"""The frame of a figure: axes with round ticks, in SVG that takes its colours from the page.
+"""The frame of a chart: axes with round ticks, and marks of SVG that take their colours from the page.
 
-Figures are 440 wide, so that their type stays readable where a phone shows them at 360.
+Charts are 440 wide, so that their type stays readable where a phone shows them at 360.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-from tpnet_dist.report.markup import tag, text
+from dataclasses import dataclass, field, replace
 
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44
-SWATCH_WIDTH = 30
 COLOURS = ("first", "second", "third", "fourth", "fifth", "sixth")
+
+Points = Sequence[tuple[float, float]]
+"""Places, from the left and from the top."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,37 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """One SVG element."""
+
+    name: str
+    attributes: dict[str, str]
+    words: str = ""
+    """What it shows, of a text."""
+    hint: str = ""
+    """Shows where a pointer rests."""
+
+
+@dataclass(frozen=True)
 class Legend:
     """One entry: what a mark stands for, and the mark itself, drawn in a box of 30 by 12."""
 
     label: str
-    swatch: str
+    swatch: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure: its title above, legend and note below; those are text, so that they wrap."""
+
+    title: str
+    description: str
+    """For those who do not see it."""
+    height: float
+    marks: Sequence[Mark]
+    legend: Sequence[Legend] = ()
+    note: str = ""
+    width: float = WIDTH
 
 
 @dataclass
@@ -51,9 +77,9 @@ class Plot:
     x: Axis
     y: Axis
     height: float = HEIGHT
-    marks: list[str] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
 
-    def add(self, *marks: str) -> None:
+    def add(self, *marks: Mark) -> None:
         self.marks += marks
 
     def grid_y(self, label: str, digits: int, most: int = 5) -> None:
@@ -72,14 +98,8 @@ class Plot:
             self.add(label_at(x, bottom + 18, f"{tick:,.{digits}f}", "middle"))
         self.add(label_at((self.x.start + self.x.stop) / 2, bottom + 38, label, "middle", "axis"))
 
-    def svg(self, description: str) -> str:
-        return tag(
-            "svg",
-            *self.marks,
-            viewBox=f"0 0 {WIDTH} {self.height:g}",
-            role="img",
-            aria_label=description,
-        )
+    def chart(self, title: str, description: str, legend: Sequence[Legend] = (), note: str = "") -> Chart:
+        return Chart(title, description, self.height, tuple(self.marks), legend, note)
 
 
 def round_step(step: float) -> float:
@@ -126,44 +146,36 @@ def colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Mark:
+    return _mark("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
-def label_at(x: float, y: float, words: str, anchor: str, kind: str = "tick") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text(words)}</text>'
+def label_at(x: float, y: float, words: str, anchor: str, kind: str = "tick") -> Mark:
+    mark = _mark("text", kind, x=x, y=y)
+    return replace(mark, attributes={**mark.attributes, "text-anchor": anchor}, words=words)
 
 
-def path(points: Sequence[tuple[float, float]], kind: str) -> str:
-    if not points:
-        return ""
-    steps = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline class="{kind}" points="{steps}"/>'
+def path(points: Points, kind: str) -> list[Mark]:
+    """Nothing of no points."""
+    return [Mark("polyline", {"class": kind, "points": _joined(points)})] if points else []
 
 
-def dot(x: float, y: float, radius: float, kind: str, hint: str) -> str:
-    """`hint` shows where a pointer rests."""
-    place = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"'
-    return f'<circle class="{kind}" {place}><title>{text(hint)}</title></circle>'
+def polygon(points: Points, kind: str, hint: str = "") -> Mark:
+    return Mark("polygon", {"class": kind, "points": _joined(points)}, hint=hint)
 
 
-def bar(left: float, top: float, right: float, bottom: float, kind: str, hint: str) -> str:
-    box = (
-        f'x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0):.1f}" height="{max(bottom - top, 0):.1f}"'
-    )
-    return f'<rect class="{kind}" {box}><title>{text(hint)}</title></rect>'
+def dot(x: float, y: float, radius: float, kind: str, hint: str = "") -> Mark:
+    mark = _mark("circle", kind, hint, cx=x, cy=y)
+    return replace(mark, attributes={**mark.attributes, "r": f"{radius:g}"})
 
 
-def figure(title: str, svg: str, legend: Sequence[Legend] = (), note: str = "") -> str:
-    """With its title above, legend and note below; those are text, so that they wrap."""
-    entries = "".join(
-        tag(
-            "li",
-            f'<svg viewBox="0 0 {SWATCH_WIDTH} 12" aria-hidden="true">{entry.swatch}</svg>',
-            text(entry.label),
-        )
-        for entry in legend
-    )
-    below = tag("ul", entries, class_="legend") if legend else ""
-    below += tag("p", text(note), class_="note") if note else ""
-    return tag("figure", tag("h3", text(title)), svg, tag("figcaption", below) if below else "")
+def bar(left: float, top: float, right: float, bottom: float, kind: str, hint: str = "") -> Mark:
+    return _mark("rect", kind, hint, x=left, y=top, width=max(right - left, 0), height=max(bottom - top, 0))
+
+
+def _mark(name: str, kind: str, hint: str = "", **places: float) -> Mark:
+    return Mark(name, {"class": kind, **{key: f"{place:.1f}" for key, place in places.items()}}, hint=hint)
+
+
+def _joined(points: Points) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -4,19 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpnet_dist.config.paper_values import paper_value
-from tpnet_dist.report.markup import text
 from tpnet_dist.report.plot import (
     RIGHT,
     WIDTH,
     Axis,
+    Chart,
     Legend,
+    Mark,
     Plot,
     axis_around,
+    bar,
     colour,
     digits_of,
-    figure,
+    dot,
     label_at,
     line,
+    polygon,
 )
 from tpnet_dist.report.series import KINDS, SETTINGS, Series, Spread, have_one_log
 
@@ -28,7 +31,7 @@ BANKS = {"edgebank_unlimited": "EdgeBank, all edges seen", "edgebank_window": "E
 
 
 @dataclass(frozen=True)
-class Mark:
+class Shown:
     """One figure of a setting."""
 
     kind: str
@@ -38,11 +41,11 @@ class Mark:
     """How far below the middle of its row, so that series do not hide one another."""
 
 
-Rows = dict[tuple[str, str], list[Mark]]
+Rows = dict[tuple[str, str], list[Shown]]
 """By events and negatives."""
 
 
-def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None) -> str:
+def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None) -> Chart | None:
     """Rows are settings; of several series each has its colour and its lane."""
     rows = {
         (setting, kind): marks
@@ -51,7 +54,7 @@ def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None)
         if (marks := _marks(all_series, setting, kind, metric, dataset))
     }
     if not rows:
-        return ""
+        return None
     values = [mark.value.mean for marks in rows.values() for mark in marks]
     settings = list(dict.fromkeys(setting for setting, _ in rows))
     row = ROW + LANE * (len(all_series) - 1)
@@ -61,9 +64,8 @@ def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None)
     name = metric.upper()
     plot.ticks_x(f"test {name}, mean over batches", digits=digits_of(x, 6), whole=False, across=True)
     _draw_rows(plot, rows, row)
-    return figure(
-        f"Test {name} in all settings", plot.svg(_description(name, rows)), _legend(all_series, rows)
-    )
+    title = f"Test {name} in all settings"
+    return plot.chart(title, _description(name, rows), _legend(all_series, rows))
 
 
 def _draw_rows(plot: Plot, rows: Rows, row: float) -> None:
@@ -81,9 +83,9 @@ def _draw_rows(plot: Plot, rows: Rows, row: float) -> None:
 
 def _marks(
     all_series: Sequence[Series], setting: str, kind: str, metric: str, dataset: str | None
-) -> list[Mark]:
+) -> list[Shown]:
     own = [
-        Mark(f"run {colour(place)}", series.name, value, LANE * (place - (len(all_series) - 1) / 2))
+        Shown(f"run {colour(place)}", series.name, value, LANE * (place - (len(all_series) - 1) / 2))
         for place, series in enumerate(all_series)
         if (value := series.figure("test", setting, kind, metric))
     ]
@@ -91,15 +93,15 @@ def _marks(
         return []
     marks, paper = own, paper_value(dataset, setting, kind, metric) if dataset else None
     if paper is not None:
-        marks.append(Mark("paper", "the paper", Spread(paper.mean, paper.std, 5)))
+        marks.append(Shown("paper", "the paper", Spread(paper.mean, paper.std, 5)))
     for bank, title in BANKS.items() if have_one_log(all_series) else ():
         seen = all_series[0].bank(bank, setting, kind, metric)
         if seen is not None:
-            marks.append(Mark(bank, title, Spread(seen, None, 1)))
+            marks.append(Shown(bank, title, Spread(seen, None, 1)))
     return marks
 
 
-def _drawn(axis: Axis, y: float, mark: Mark) -> list[str]:
+def _drawn(axis: Axis, y: float, mark: Shown) -> list[Mark]:
     x, std = axis.at(mark.value.mean), mark.value.std
     hint = f"{mark.hint}: {mark.value.mean:.4f}" + (f" ± {std:.4f}" if std else "")
     whiskers = []
@@ -111,23 +113,21 @@ def _drawn(axis: Axis, y: float, mark: Mark) -> list[str]:
     return [*whiskers, _shape(mark.kind, x, y, hint)]
 
 
-def _shape(kind: str, x: float, y: float, hint: str = "") -> str:
-    title = f"<title>{text(hint)}</title>" if hint else ""
+def _shape(kind: str, x: float, y: float, hint: str = "") -> Mark:
     if kind == "paper":
-        points = f"{x:.1f},{y - 6:.1f} {x + 6:.1f},{y:.1f} {x:.1f},{y + 6:.1f} {x - 6:.1f},{y:.1f}"
-        return f'<polygon class="paper" points="{points}">{title}</polygon>'
+        return polygon([(x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y)], "paper", hint)
     if kind == "edgebank_unlimited":
-        return f'<rect class="bank" x="{x - 1.5:.1f}" y="{y - 7:.1f}" width="3" height="14">{title}</rect>'
+        return bar(x - 1.5, y - 7, x + 1.5, y + 7, "bank", hint)
     if kind == "edgebank_window":
-        return f'<circle class="bank hollow" cx="{x:.1f}" cy="{y:.1f}" r="3.5">{title}</circle>'
-    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5">{title}</circle>'
+        return dot(x, y, 3.5, "bank hollow", hint)
+    return dot(x, y, 4.5, kind, hint)
 
 
 def _legend(all_series: Sequence[Series], rows: Rows) -> list[Legend]:
     shown = dict.fromkeys((mark.kind, mark.hint) for marks in rows.values() for mark in marks)
     is_one = len(all_series) == 1 and len(all_series[0].runs) == 1
     return [
-        Legend("this run" if is_one and kind.startswith("run") else hint, _shape(kind, 15, 6))
+        Legend("this run" if is_one and kind.startswith("run") else hint, (_shape(kind, 15, 6),))
         for kind, hint in shown
     ]
 

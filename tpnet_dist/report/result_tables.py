@@ -3,31 +3,32 @@
 from collections.abc import Sequence
 
 from tpnet_dist.config.paper_values import paper_value
-from tpnet_dist.report.markup import difference, figure, folded, table, tag
+from tpnet_dist.report.blocks import Cell, Folded, Pair, Rows, Table
+from tpnet_dist.report.numbers import difference, figure
 from tpnet_dist.report.series import KINDS, SETTINGS, Series, Spread
 
 RANKING = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
 WHOLE = {"ap": "AP", "auc": "AUC", "ap_whole": "AP, whole", "auc_whole": "AUC, whole"}
 PARTS = {"test": "Test", "val": "Validation"}
-BANKS = {"edgebank_unlimited": "Edge<wbr>Bank", "edgebank_window": "in its window"}
+BANKS = {"edgebank_unlimited": "Edge\u200bBank", "edgebank_window": "in its window"}
 """Its heading breaks where a screen is narrow."""
 
 
-def six_settings(series: Series, dataset: str | None) -> str:
+def six_settings(series: Series, dataset: str | None) -> Pair | None:
     """AP and AUC, a table each; columns that would be empty are left out."""
     if not series.metrics() & {"ap", "auc"}:
-        return ""
-    return tag("div", *(_six_settings(series, dataset, metric) for metric in ("ap", "auc")), class_="pair")
+        return None
+    return Pair([_six_settings(series, dataset, metric) for metric in ("ap", "auc")])
 
 
-def _six_settings(series: Series, dataset: str | None, metric: str) -> str:
+def _six_settings(series: Series, dataset: str | None, metric: str) -> Table:
     banks = [bank for bank in BANKS if _has_bank(series, bank, metric)]
     head = ["negatives", "this run"]
     head += ["paper", "vs paper"] if dataset else []
     head += [BANKS[bank] for bank in banks]
-    groups = []
+    groups: list[tuple[str, Rows]] = []
     for setting in SETTINGS:
-        rows = [
+        rows: list[list[Cell]] = [
             [kind, *_own_and_paper(value, series, setting, kind, metric, dataset)]
             + [figure(series.bank(bank, setting, kind, metric)) for bank in banks]
             for kind in KINDS
@@ -36,13 +37,13 @@ def _six_settings(series: Series, dataset: str | None, metric: str) -> str:
         groups.append(
             (f"{setting.capitalize()} events", rows or [["no such events"] + [""] * (len(head) - 1)])
         )
-    return table(f"Test {metric.upper()}", head, groups)
+    return Table(f"Test {metric.upper()}", head, groups)
 
 
 def _own_and_paper(
     value: Spread, series: Series, setting: str, kind: str, metric: str, dataset: str | None
-) -> list[str]:
-    cells = [figure(value.mean, value.std)]
+) -> list[Cell]:
+    cells: list[Cell] = [figure(value.mean, value.std)]
     if dataset:
         paper = paper_value(dataset, setting, kind, metric)
         cells += [figure(paper.mean, paper.std), difference(value.mean - paper.mean)] if paper else ["", ""]
@@ -53,32 +54,30 @@ def _has_bank(series: Series, bank: str, metric: str) -> bool:
     return any(series.bank(bank, setting, kind, metric) is not None for setting in SETTINGS for kind in KINDS)
 
 
-def ranking(series: Series, competitors: int) -> str:
+def ranking(series: Series, competitors: int) -> Table | None:
     """MRR and Hits, where events were ranked among random destinations."""
     shown = {name: title for name, title in RANKING.items() if name in series.metrics()}
     if not shown:
-        return ""
+        return None
     caption = "Rank of an event" + (f" among {competitors:,} random destinations" if competitors else "")
-    return table(caption, ["events", *shown.values()], _by_part(series, ("random",), shown))
+    return Table(caption, ["events", *shown.values()], _by_part(series, ("random",), shown))
 
 
-def every_figure(series: Series) -> str:
+def every_figure(series: Series) -> Folded | None:
     shown = {name: title for name, title in WHOLE.items() if name in series.metrics()}
     if not shown:
-        return ""
+        return None
     caption = "As the mean over batches, and over the whole part at once"
-    return folded(
+    return Folded(
         "Validation too, and figures over whole parts",
-        table(caption, ["events, negatives", *shown.values()], _by_part(series, KINDS, shown)),
+        Table(caption, ["events, negatives", *shown.values()], _by_part(series, KINDS, shown)),
     )
 
 
-def _by_part(
-    series: Series, kinds: Sequence[str], metrics: dict[str, str]
-) -> list[tuple[str, list[list[str]]]]:
-    groups = []
+def _by_part(series: Series, kinds: Sequence[str], metrics: dict[str, str]) -> list[tuple[str, Rows]]:
+    groups: list[tuple[str, Rows]] = []
     for part, title in PARTS.items():
-        rows = [
+        rows: list[list[Cell]] = [
             [
                 setting if len(kinds) == 1 else f"{setting}, {kind}",
                 *_cells(series, part, setting, kind, metrics),
@@ -92,6 +91,6 @@ def _by_part(
     return groups
 
 
-def _cells(series: Series, part: str, setting: str, kind: str, metrics: dict[str, str]) -> list[str]:
+def _cells(series: Series, part: str, setting: str, kind: str, metrics: dict[str, str]) -> list[Cell]:
     found = [series.figure(part, setting, kind, metric) for metric in metrics]
     return [figure(value.mean, value.std) if value else figure(None) for value in found]

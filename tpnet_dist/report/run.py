@@ -1,7 +1,7 @@
 """A run as the report sees it: all that its folder says, read once; a folder that is no run is refused."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,11 @@ from typing import Any
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.results import EVALUATION_NAME, Results, SeedResults, read_results
 from tpnet_dist.report.curves import Curves, read_curves
 from tpnet_dist.report.event_log import EventLogFacts, Recognition, read_event_log, recognise
 from tpnet_dist.report.traces import PhaseSeconds, read_phases
-from tpnet_dist.training.run_log import EVALUATION_NAME, METRICS_NAME, RESULTS_NAME
-
-Results = dict[str, Any]
-
-FIGURES = ("val", "test", "baselines", "seeds")
-"""What an evaluation may add to the results of its run."""
+from tpnet_dist.training.metrics_file import METRICS_NAME
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +43,9 @@ class Run:
         """What it was trained on."""
         return self.recognition.dataset.name if self.recognition else self.log.name
 
-    def by_seed(self) -> dict[int, Results]:
+    def by_seed(self) -> dict[int, SeedResults]:
         """The results of each seed; none before the run is finished."""
-        if self.results is None:
-            return {}
-        several = self.results.get("seeds")
-        if several:
-            return {int(seed): results for seed, results in several.items()}
-        return {self.config.training.all_seeds()[0]: self.results}
+        return self.results.seeds if self.results else {}
 
 
 def read_run(folder: Path) -> Run:
@@ -65,14 +56,13 @@ def read_run(folder: Path) -> Run:
     log_id = _log_id(folder)
     log = read_event_log(config.data.folder, log_id)
     written = datetime.fromtimestamp(metrics.stat().st_mtime).astimezone() if metrics.is_file() else None
-    results = _read(folder / RESULTS_NAME, "repeat the run's command")
-    later = _read(folder / EVALUATION_NAME, "evaluate the run again") or {}
+    results, later = read_results(folder), read_results(folder, EVALUATION_NAME)
     return Run(
         name=folder.resolve().name,
         folder=folder,
         config=config,
-        results=None if results is None else _with_evaluation(results, later),
-        mrr_negatives=config.evaluation.mrr_negatives or int(later.get("mrr_negatives", 0)),
+        results=_with_evaluation(results, later) if results and later else results,
+        mrr_negatives=config.evaluation.mrr_negatives or (later.conditions.mrr_negatives if later else 0),
         curves=read_curves(metrics),
         log=log,
         log_id=log_id,
@@ -82,30 +72,18 @@ def read_run(folder: Path) -> Run:
     )
 
 
-def _read(path: Path, remedy: str) -> Results | None:
-    if not path.exists():
-        return None
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: not complete JSON ({error}); remove it and {remedy}") from error
-    if not isinstance(results, dict):
-        raise InputError(f"{path}: holds no JSON object; remove it and {remedy}")
-    return results
-
-
 def _with_evaluation(results: Results, later: Results) -> Results:
     """What the run has stays as it is; speed and memory are those of training."""
-    figures = {name: later[name] for name in FIGURES if name in later}
-    if "seeds" in figures:
-        by_seed = figures["seeds"].items()
-        figures["seeds"] = {
-            seed: {name: each[name] for name in FIGURES if name in each} for seed, each in by_seed
-        }
-    return _filled(results, figures)
+    seeds = {
+        seed: replace(own, val=_filled(own.val, also.val), test=_filled(own.test, also.test))
+        if (also := later.seeds.get(seed))
+        else own
+        for seed, own in results.seeds.items()
+    }
+    return replace(results, seeds=seeds, baselines=_filled(results.baselines, later.baselines))
 
 
-def _filled(own: Results, later: Results) -> Results:
+def _filled(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     """`own`, and what is not there from `later`, however deep."""
     both = {
         name: _filled(own[name], later[name])

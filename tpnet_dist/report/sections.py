@@ -1,71 +1,60 @@
 """The sections of a run's report: results, training, time and memory, data, settings."""
 
 import shlex
-from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import Any
 
 from tpnet_dist.config.keys import defaults_for, values_of
-from tpnet_dist.report.line_charts import PARTS, loss_chart, metric_chart
-from tpnet_dist.report.markup import (
-    amount,
-    duration,
-    figure,
-    folded,
-    number,
-    pairs,
-    setting_value,
-    size,
-    table,
-    tag,
-    text,
+from tpnet_dist.evaluation.results import Conditions
+from tpnet_dist.report.blocks import (
+    Block,
+    Cell,
+    Facts,
+    Folded,
+    Paragraph,
+    Rows,
+    Section,
+    Table,
+    Words,
+    charts_of,
+    there,
 )
+from tpnet_dist.report.line_charts import PARTS, loss_chart, metric_chart
+from tpnet_dist.report.numbers import amount, duration, figure, number, setting_value, size
 from tpnet_dist.report.result_charts import result_chart
 from tpnet_dist.report.result_tables import every_figure, ranking, six_settings
 from tpnet_dist.report.run import Run
-from tpnet_dist.report.series import KINDS, SETTINGS, Series, lookup
+from tpnet_dist.report.series import KINDS, SETTINGS, Series, scoring_speed, training_speed
 from tpnet_dist.report.time_charts import epoch_time_chart, phase_chart
 from tpnet_dist.report.traces import EXCHANGE_PHASES, MODEL_PHASES
+from tpnet_dist.training.metrics_file import mean_exchange
 from tpnet_dist.training.run_log import flat
 
-FIGURES_AND_FACTS = {
-    "val",
-    "test",
-    "standard_deviation",
-    "seeds",
-    "baselines",
-    "batching",
-    "protocol",
-    "update",
-    "best_epoch",
-}
-"""Of `results.json`: shown as results."""
-COSTS = {
-    "epochs_run",
-    "ranks",
-    "device",
-    "peak_memory_bytes",
-    "peak_memory_bytes_by_rank",
-    "events_per_second/train",
-    "events_per_second/score",
-}
-"""Of `results.json`: shown as time and memory, each in its own words."""
-NO_PHASES = tag(
-    "p",
-    "Where the time of a step goes was not traced; training with <code>--profile 40</code> does so.",
-    class_="note",
+NO_PHASES = Paragraph(
+    [
+        "Where the time of a step goes was not traced; training with ",
+        Words("--profile 40", is_code=True),
+        " does so.",
+    ]
 )
 
 
-def results_section(run: Run) -> str:
+def sections(run: Run) -> list[Section]:
+    """Those that have something to show."""
+    every = (results_section, training_section, costs_section, data_section, settings_section)
+    return [section for make in every if (section := make(run)) is not None]
+
+
+def results_section(run: Run) -> Section | None:
     series, dataset = Series((run,)), run.recognition.dataset.key if run.recognition else None
-    charts = charts_of(*(result_chart([series], metric, dataset) for metric in ("ap", "auc")))
-    tables = six_settings(series, dataset) + ranking(series, run.mrr_negatives)
-    content = charts + tables + every_figure(series)
-    return _section("Results", content + _about_the_figures(run) + _not_evaluated(run)) if content else ""
+    shown = [
+        *charts_of(*(result_chart([series], metric, dataset) for metric in ("ap", "auc"))),
+        *there(six_settings(series, dataset), ranking(series, run.mrr_negatives), every_figure(series)),
+    ]
+    if not shown:
+        return None
+    return Section("Results", [*shown, _about_the_figures(run), *there(_not_evaluated(run))])
 
 
-def _about_the_figures(run: Run) -> str:
+def _about_the_figures(run: Run) -> Paragraph:
     said = [
         "AP and AUC are means over batches of events, as in the paper; weights are those of the best epoch."
     ]
@@ -76,45 +65,43 @@ def _about_the_figures(run: Run) -> str:
             "100 epochs, mean and standard deviation of five runs."
         )
         said += [f"But {doubt}." for doubt in found.doubts]
-    if (run.results or {}).get("baselines"):
+    if run.results and run.results.baselines:
         said.append(
             "EdgeBank calls likely what it has seen before: all edges so far, or those of the latest time "
             "window."
         )
-    return tag("p", text(" ".join(said)), class_="note")
+    return Paragraph([" ".join(said)])
 
 
-def _not_evaluated(run: Run) -> str:
+def _not_evaluated(run: Run) -> Paragraph | None:
     """What a reader may miss, and how to get it: training evaluates what its settings ask for."""
     series = Series((run,))
     missing = [
         f"{kind} negatives" for kind in KINDS if not series.figure("test", SETTINGS[0], kind, "ap")
-    ] + ["EdgeBank"] * (not (run.results or {}).get("baselines"))
+    ] + ["EdgeBank"] * (not (run.results and run.results.baselines))
     if not missing:
-        return ""
+        return None
     asked = f"--negatives {' '.join(KINDS)} --baseline edgebank --save"
     if run.mrr_negatives:
         # what is saved replaces what was saved before
         asked = f"--mrr-negatives {run.mrr_negatives} {asked}"
     command = f"python -m tpnet_dist.evaluate {shlex.quote(str(run.folder))} {asked}"
-    said = (
-        f"Not evaluated: {', '.join(missing)}. They will be on this page after {tag('code', text(command))}."
-    )
-    return tag("p", said, class_="note")
+    said = f"Not evaluated: {', '.join(missing)}. They will be on this page after "
+    return Paragraph([said, Words(command, is_code=True), "."])
 
 
-def training_section(run: Run) -> str:
+def training_section(run: Run) -> Section | None:
     curves, each = run.curves, run.by_seed().values()
-    best = [int(results["best_epoch"]) for results in each if "best_epoch" in results]
+    best = [int(results.best_epoch) for results in each if results.best_epoch is not None]
     drawn = charts_of(
         loss_chart(curves),
         *(metric_chart(curves, metric, best) for metric in ("ap", "auc")),
         epoch_time_chart(curves),
     )
-    return _section("Training", drawn + _epochs_table(run)) if drawn else ""
+    return Section("Training", [*drawn, *there(_epochs_table(run))]) if drawn else None
 
 
-def _epochs_table(run: Run) -> str:
+def _epochs_table(run: Run) -> Folded | None:
     """The same as the curves, for those who do not see them."""
     columns = [(part, setting, metric) for metric in ("ap", "auc") for part in PARTS for setting in SETTINGS]
     shown = [
@@ -126,12 +113,12 @@ def _epochs_table(run: Run) -> str:
             for epoch in curve.epochs
         )
     ]
-    groups = []
+    groups: list[tuple[str, Rows]] = []
     for seed, curve in run.curves.by_seed.items():
-        rows = [
+        rows: list[list[Cell]] = [
             [
                 str(epoch),
-                figure(line.get("train_loss")),
+                figure(line.train_loss),
                 *(figure(curve.figure(epoch, *column)) for column in shown),
             ]
             for epoch, line in sorted(curve.epochs.items())
@@ -139,55 +126,53 @@ def _epochs_table(run: Run) -> str:
         groups.append((f"seed {seed}", rows))
     heads = [f"{metric.upper()}, {PARTS[part]}, {setting}" for part, setting, metric in shown]
     if not any(rows for _, rows in groups):
-        return ""
-    return folded("Every epoch as a table", table("By epoch", ["epoch", "loss", *heads], groups, "epochs"))
+        return None
+    return Folded("Every epoch as a table", Table("By epoch", ["epoch", "loss", *heads], groups, "epochs"))
 
 
-def costs_section(run: Run) -> str:
+def costs_section(run: Run) -> Section | None:
     """Speed, phases, exchange, memory: what the run stored of them."""
     facts = [*_speed_facts(run), *_other_facts(run)]
-    content = (pairs("Time and memory", facts) if facts else "") + charts_of(phase_chart(run.phases))
-    return _section("Time and memory", content + (_phase_table(run) or NO_PHASES)) if content else ""
+    shown = [*there(Facts("Time and memory", facts) if facts else None), *charts_of(phase_chart(run.phases))]
+    return Section("Time and memory", [*shown, _phase_table(run) or NO_PHASES]) if shown else None
 
 
 def _speed_facts(run: Run) -> list[tuple[str, str]]:
-    results = run.results or {}
+    results = run.results
+    conditions = results.conditions if results else None
+    peak = conditions.peak_memory_bytes if conditions else None
     found: list[tuple[str, str | None]] = [
-        ("ranks", _said(lookup(results, "ranks"), _on_what(results))),
-        ("training, all ranks", _said(lookup(results, "events_per_second", "train"), " events/s")),
-        ("scoring, all ranks", _said(lookup(results, "events_per_second", "score"), " events/s")),
-        ("peak memory, largest rank", size(peak) if (peak := lookup(results, "peak_memory_bytes")) else None),
-        ("peak memory, by rank", _memory_by_rank(results)),
+        ("ranks", _ranks(conditions) if conditions else None),
+        ("training, all ranks", _said(training_speed(results), " events/s") if results else None),
+        ("scoring, all ranks", _said(scoring_speed(results), " events/s") if results else None),
+        ("peak memory, largest rank", size(peak) if peak else None),
+        ("peak memory, by rank", _memory_by_rank(conditions) if conditions else None),
         ("rows between ranks, in training", _exchanged(run)),
-        ("epochs", _said(lookup(results, "epochs_run"), "")),
+        ("epochs", _said(results.mean.epochs_run, "") if results else None),
         ("training time", _clock(run, "training")),
         ("evaluation time", _clock(run, "evaluation")),
     ]
     return [(what, value) for what, value in found if value is not None]
 
 
-def _on_what(results: Mapping[str, Any]) -> str:
-    """Runs of earlier releases do not say."""
-    return {"cpu": " on CPU cores", "cuda": " on GPUs"}.get(str(results.get("device")), "")
+def _ranks(conditions: Conditions) -> str:
+    """Runs of earlier releases do not say on what device."""
+    where = {"cpu": " on CPU cores", "cuda": " on GPUs"}.get(conditions.device or "", "")
+    return amount(conditions.ranks) + where
 
 
-def _memory_by_rank(results: Mapping[str, Any]) -> str | None:
-    by_rank = results.get("peak_memory_bytes_by_rank")
+def _memory_by_rank(conditions: Conditions) -> str | None:
+    by_rank = conditions.peak_memory_bytes_by_rank
     return " · ".join(map(size, by_rank)) if by_rank and len(by_rank) > 1 else None
 
 
 def _exchanged(run: Run) -> str | None:
-    """Over all ranks, mean of the epochs; runs on one rank exchange nothing."""
-    epochs = [line for curve in run.curves.by_seed.values() for line in curve.epochs.values()]
-    volumes = [lookup(line, "exchange", "bytes_per_event") for line in epochs]
-    shares = [lookup(line, "exchange", "remote_rows_held") for line in epochs]
-    told = [
-        (volume, share) for volume, share in zip(volumes, shares, strict=True) if volume and share is not None
-    ]
-    if not told:
+    """Over all ranks, mean of the epochs so far; runs on one rank exchange nothing."""
+    found = mean_exchange(run.curves.epoch_lines()) or (run.results.mean.exchange if run.results else None)
+    if not found:
         return None
-    volume, share = (fmean(values) for values in zip(*told, strict=True))
-    return f"{size(volume)} per event; {share:.0%} of other ranks' rows were held"
+    held = f"{found.remote_rows_held:.0%} of other ranks' rows were held"
+    return f"{size(found.bytes_per_event)} per event; {held}"
 
 
 def _clock(run: Run, what: str) -> str | None:
@@ -198,36 +183,32 @@ def _clock(run: Run, what: str) -> str | None:
 
 def _other_facts(run: Run) -> list[tuple[str, str]]:
     """Numbers that a later release stores are shown under their names."""
-    results = {name: value for name, value in (run.results or {}).items() if name not in FIGURES_AND_FACTS}
     return [
-        (text(name.replace("_", " ").replace("/", ", ")), text(setting_value(value)))
-        for name, value in flat(results).items()
-        if name not in COSTS
+        (name.replace("_", " ").replace("/", ", "), setting_value(value))
+        for name, value in (flat(run.results.others) if run.results else {}).items()
     ]
 
 
-def _phase_table(run: Run) -> str:
+def _phase_table(run: Run) -> Folded | None:
     if not run.phases:
-        return ""
-    groups = []
+        return None
+    groups: list[tuple[str, Rows]] = []
     for side, names in (("Model", MODEL_PHASES), ("Exchange, in a thread of its own", EXCHANGE_PHASES)):
-        rows = [
-            [text(title), *(number(1e3 * phases.seconds[phase], 2) for phases in run.phases)]
+        rows: list[list[Cell]] = [
+            [title, *(number(1e3 * phases.seconds[phase], 2) for phases in run.phases)]
             for phase, title in names.items()
         ]
         groups.append((side, rows))
     heads = ["phase", *(f"rank {phases.rank}" for phases in run.phases)]
-    return folded("Phases as a table", table("Milliseconds per step", heads, groups, "phases"))
+    return Folded("Phases as a table", Table("Milliseconds per step", heads, groups, "phases"))
 
 
-def data_section(run: Run) -> str:
+def data_section(run: Run) -> Section:
     log, config = run.log, run.config.data
-    facts: list[tuple[str, str]] = [("data folder", text(log.folder or "none"))]
+    facts: list[tuple[str, Cell]] = [("data folder", log.folder or "none")]
     if log.manifest is None:
-        return _section(
-            "Data",
-            tag("p", text(f"Of the log nothing more is known: {log.why_unknown}.")) + pairs("Data", facts),
-        )
+        unknown = Paragraph([f"Of the log nothing more is known: {log.why_unknown}."], kind="")
+        return Section("Data", [unknown, Facts("Data", facts)])
     manifest = log.manifest
     span = (manifest.last_time - manifest.first_time) * manifest.seconds_per_tick
     facts += [
@@ -241,40 +222,30 @@ def data_section(run: Run) -> str:
         ("validation and test", f"{config.val_share:.0%}, {config.test_share:.0%}"),
         ("nodes kept out of training", f"{config.new_node_share:.0%}"),
         ("on disk", size(sum(file.bytes for file in manifest.files()))),
-        ("log id", tag("code", text(manifest.log_id))),
+        ("log id", Words(manifest.log_id, is_code=True)),
     ]
-    return _section("Data", pairs("Data", facts))
+    return Section("Data", [Facts("Data", facts)])
 
 
-def settings_section(run: Run) -> str:
+def settings_section(run: Run) -> Section:
     """What was chosen, and, folded, everything."""
     values, defaults = values_of(run.config), defaults_for(run.config)
-    changed = [
-        (text(key), tag("code", text(setting_value(value))))
-        for key, value in values.items()
-        if value != defaults[key]
-    ]
-    chosen = pairs("Settings", changed) if changed else tag("p", "Defaults throughout.")
-    rows: Sequence[Sequence[str]] = [
+    shown = {key: Words(setting_value(value), is_code=True) for key, value in values.items()}
+    changed = [key for key, value in values.items() if value != defaults[key]]
+    rows: list[list[Cell]] = [
         [
-            tag("code", text(key)),
-            tag("code", text(setting_value(value))),
-            "" if value == defaults[key] else tag("code", text(setting_value(defaults[key]))),
+            Words(key, is_code=True),
+            value,
+            Words(setting_value(defaults[key]), is_code=True) if key in changed else "",
         ]
-        for key, value in values.items()
+        for key, value in shown.items()
     ]
-    everything = table("Every setting", ["key", "value", "default, where another"], [("", rows)], "words")
-    said = tag("p", "Where they differ from the defaults:", class_="note") if changed else ""
-    return _section("Settings", said + chosen + folded("Every setting", everything))
-
-
-def charts_of(*charts: str) -> str:
-    drawn = [chart for chart in charts if chart]
-    return tag("div", *drawn, class_="charts") if drawn else ""
-
-
-def _section(title: str, content: str) -> str:
-    return tag("section", tag("h2", text(title)), content)
+    everything = Table("Every setting", ["key", "value", "default, where another"], [("", rows)], "words")
+    chosen: list[Block] = [Paragraph(["Defaults throughout."], kind="")]
+    if changed:
+        facts = Facts("Settings", [(key, shown[key]) for key in changed])
+        chosen = [Paragraph(["Where they differ from the defaults:"]), facts]
+    return Section("Settings", [*chosen, Folded("Every setting", everything)])
 
 
 def _said(value: float | None, unit: str) -> str | None:

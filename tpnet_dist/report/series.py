@@ -1,14 +1,12 @@
 """Runs that differ in nothing but the seed make one series, whose figures have a mean and a deviation."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import Any
 
 from tpnet_dist.config.keys import changes_no_result, values_of
-from tpnet_dist.report.run import Results, Run
-from tpnet_dist.training.run_log import flat
+from tpnet_dist.evaluation.results import Figures, Results, SeedResults, settings_and_kinds
+from tpnet_dist.report.run import Run
 
 SETTINGS = ("transductive", "inductive")
 KINDS = ("random", "historical", "inductive")
@@ -49,23 +47,36 @@ class Series:
 
     def figure(self, part: str, setting: str, kind: str, metric: str) -> Spread | None:
         """None where no seed has it."""
-        found = (lookup(results, part, setting, kind, metric) for results in self._results())
-        return spread([value for value in found if value is not None])
+        by_part = ({"val": results.val, "test": results.test}[part] for results in self._seed_results())
+        return spread(
+            [figures[setting][kind][metric] for figures in by_part if has(figures, setting, kind, metric)]
+        )
 
     def bank(self, bank: str, setting: str, kind: str, metric: str) -> float | None:
         """EdgeBank's figure for test events, the same for every seed."""
         for run in self.runs:
-            value = lookup(run.results or {}, "baselines", bank, "test", setting, kind, metric)
-            if value is not None:
-                return value
+            figures = run.results.baselines.get(bank, {}).get("test", {}) if run.results else {}
+            if has(figures, setting, kind, metric):
+                return figures[setting][kind][metric]
         return None
+
+    def mean_of(self, fact: Callable[[Results], float | None]) -> float | None:
+        """Over its finished runs; None where none says so."""
+        found = spread(
+            [value for run in self.runs if run.results and (value := fact(run.results)) is not None]
+        )
+        return found.mean if found else None
 
     def metrics(self) -> set[str]:
         """Which the test events have."""
-        tests = [flat(results.get("test") or {}) for results in self._results()]
-        return {name.rpartition("/")[2] for test in tests for name in test}
+        return {
+            metric
+            for results in self._seed_results()
+            for _, _, metrics in settings_and_kinds(results.test)
+            for metric in metrics
+        }
 
-    def _results(self) -> list[Results]:
+    def _seed_results(self) -> list[SeedResults]:
         return [results for run in self.runs for results in run.by_seed().values()]
 
 
@@ -75,12 +86,20 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(mean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def lookup(values: Mapping[str, Any], *path: str) -> float | None:
-    """The number at the end of a path through nested mappings; None where it ends before."""
-    found: Any = values
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
+def has(figures: Figures, setting: str, kind: str, metric: str) -> bool:
+    return metric in figures.get(setting, {}).get(kind, {})
+
+
+def training_speed(results: Results) -> float | None:
+    """Events per second, all ranks together."""
+    speed = results.mean.events_per_second
+    return speed.train if speed else None
+
+
+def scoring_speed(results: Results) -> float | None:
+    """Events per second, all ranks together."""
+    speed = results.mean.events_per_second
+    return speed.score if speed else None
 
 
 def series_of(runs: Sequence[Run]) -> list[Series]:

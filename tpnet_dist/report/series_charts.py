@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
-from tpnet_dist.report.markup import amount
+from tpnet_dist.report.numbers import amount
 from tpnet_dist.report.plot import (
     RIGHT,
     WIDTH,
     Axis,
+    Chart,
     Legend,
+    Mark,
     Plot,
     across,
     axis_around,
@@ -15,13 +17,12 @@ from tpnet_dist.report.plot import (
     colour,
     digits_of,
     dot,
-    figure,
     label_at,
     line,
     path,
     upward,
 )
-from tpnet_dist.report.series import Series, lookup, spread
+from tpnet_dist.report.series import Series, training_speed
 
 SETTING = "transductive"
 """What epochs are chosen by."""
@@ -29,7 +30,7 @@ BAR, FOOT = 42, 46
 Points = list[tuple[int, float]]
 
 
-def validation_chart(all_series: Sequence[Series]) -> str:
+def validation_chart(all_series: Sequence[Series]) -> Chart | None:
     """A line for each seed, in the colour and dashes of its series."""
     lines = [
         (f"{colour(place)} dashes-{place % 3}", name, points)
@@ -37,7 +38,7 @@ def validation_chart(all_series: Sequence[Series]) -> str:
         for name, points in _points(series)
     ]
     if not lines:
-        return ""
+        return None
     last = max(epoch for _, _, points in lines for epoch, _ in points)
     values = [value for _, _, points in lines for _, value in points]
     plot = Plot(Axis(1, max(last, 2), *across()), axis_around(values, *upward()))
@@ -46,22 +47,22 @@ def validation_chart(all_series: Sequence[Series]) -> str:
     for kind, name, points in lines:
         plot.add(*_line(plot, points, kind, name))
     legend = [
-        Legend(series.name, line(0, 6, 30, 6, f"{colour(place)} dashes-{place % 3}"))
+        Legend(series.name, (line(0, 6, 30, 6, f"{colour(place)} dashes-{place % 3}"),))
         for place, series in enumerate(all_series)
     ]
     description = f"Validation AP of {len(lines)} seeds by epoch"
-    return figure("Validation AP, transductive", plot.svg(description), legend)
+    return plot.chart("Validation AP, transductive", description, legend)
 
 
-def speed_chart(all_series: Sequence[Series]) -> str:
+def speed_chart(all_series: Sequence[Series]) -> Chart | None:
     """Bars of training events per second, all ranks of a run together, the mean of its runs."""
     speeds = [
         (place, series.name, speed)
         for place, series in enumerate(all_series)
-        if (speed := _speed(series)) is not None
+        if (speed := series.mean_of(training_speed))
     ]
     if not speeds:
-        return ""
+        return None
     height = len(speeds) * BAR + FOOT
     x = axis_around([0, *(speed for _, _, speed in speeds)], 2, WIDTH - RIGHT - 10, low=0)
     plot = Plot(x, Axis(0, 1, height - FOOT, 0), height=height)
@@ -70,13 +71,7 @@ def speed_chart(all_series: Sequence[Series]) -> str:
         top, words = row * BAR, f"{name}: {amount(speed)} events/s"
         plot.add(label_at(0, top + 14, words, "start"))
         plot.add(bar(x.start, top + 20, x.at(speed), top + 36, colour(place), words))
-    return figure("Training speed", plot.svg(f"Training speed of {len(speeds)} series"))
-
-
-def _speed(series: Series) -> float | None:
-    found = [lookup(run.results or {}, "events_per_second", "train") for run in series.runs]
-    value = spread([each for each in found if each])
-    return value.mean if value else None
+    return plot.chart("Training speed", f"Training speed of {len(speeds)} series")
 
 
 def _points(series: Series) -> list[tuple[str, Points]]:
@@ -89,10 +84,10 @@ def _points(series: Series) -> list[tuple[str, Points]]:
     return found
 
 
-def _line(plot: Plot, points: Points, kind: str, name: str) -> list[str]:
+def _line(plot: Plot, points: Points, kind: str, name: str) -> list[Mark]:
     places = [(plot.x.at(epoch), plot.y.at(value)) for epoch, value in points]
     dots = [
         dot(x, y, 2.2, kind, f"{name}, epoch {epoch}: {value:.4f}")
         for (x, y), (epoch, value) in zip(places, points, strict=True)
     ]
-    return [path(places, kind), *dots]
+    return [*path(places, kind), *dots]

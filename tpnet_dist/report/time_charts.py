@@ -7,14 +7,15 @@ from tpnet_dist.report.plot import (
     RIGHT,
     WIDTH,
     Axis,
+    Chart,
     Legend,
+    Mark,
     Plot,
     across,
     axis_around,
     bar,
     colour,
     digits_of,
-    figure,
     label_at,
     upward,
 )
@@ -24,11 +25,11 @@ ROW, FOOT = 30, 46
 LEFT_OF_BARS = 56
 
 
-def epoch_time_chart(curves: Curves) -> str:
+def epoch_time_chart(curves: Curves) -> Chart | None:
     """Of the seed written last: a bar for each epoch, training below, evaluation above."""
     timed = [(seed, curve) for seed, curve in curves.by_seed.items() if curve.epochs]
     if not timed:
-        return ""
+        return None
     seed, curve = timed[-1]
     epochs = sorted(curve.epochs)
     longest = max(_whole(curve.times.get(epoch, EpochTime())) for epoch in epochs)
@@ -39,18 +40,17 @@ def epoch_time_chart(curves: Curves) -> str:
     plot.ticks_x("epoch")
     for epoch in epochs:
         plot.add(*_bars(plot, epoch, curve, unit))
-    legend = [Legend("training", _box("first")), Legend("evaluation", _box("second"))]
+    legend = [Legend("training", (_box("first"),)), Legend("evaluation", (_box("second"),))]
     note = f"Seed {seed}; " if len(curves.by_seed) > 1 else ""
     note += "by the clock, from the times at which metrics.jsonl was written."
-    return figure(
-        "Time of an epoch", plot.svg(f"Time of {len(epochs)} epochs in {name}"), legend, note.capitalize()
-    )
+    description = f"Time of {len(epochs)} epochs in {name}"
+    return plot.chart("Time of an epoch", description, legend, note.capitalize())
 
 
-def phase_chart(by_rank: Sequence[PhaseSeconds]) -> str:
+def phase_chart(by_rank: Sequence[PhaseSeconds]) -> Chart | None:
     """Of traced steps: what the model did, end to end, for each rank."""
     if not by_rank:
-        return ""
+        return None
     totals = [sum(phases.seconds.get(phase, 0.0) for phase in MODEL_PHASES) for phases in by_rank]
     height = len(by_rank) * ROW + FOOT
     x = axis_around([0, 1e3 * max(totals)], LEFT_OF_BARS, WIDTH - RIGHT, low=0)
@@ -60,15 +60,13 @@ def phase_chart(by_rank: Sequence[PhaseSeconds]) -> str:
         plot.add(label_at(0, place * ROW + 20, f"rank {phases.rank}", "start"))
         plot.add(*_phases(plot, place, phases))
     shown = [phase for phase in MODEL_PHASES if any(phases.seconds.get(phase) for phases in by_rank)]
-    legend = [Legend(MODEL_PHASES[phase], _box(_colour(phase))) for phase in shown]
+    legend = [Legend(MODEL_PHASES[phase], (_box(_colour(phase)),)) for phase in shown]
     steps = by_rank[0].steps
     note = f"Traced over {steps} steps of the first epoch; planning and exchange of rows run beside them."
-    return figure(
-        "Where a step's time goes", plot.svg(f"Phases of a step on {len(by_rank)} ranks"), legend, note
-    )
+    return plot.chart("Where a step's time goes", f"Phases of a step on {len(by_rank)} ranks", legend, note)
 
 
-def _phases(plot: Plot, place: int, phases: PhaseSeconds) -> list[str]:
+def _phases(plot: Plot, place: int, phases: PhaseSeconds) -> list[Mark]:
     bars, done = [], 0.0
     for phase in MODEL_PHASES:
         length = 1e3 * phases.seconds.get(phase, 0.0)
@@ -87,7 +85,7 @@ def _phases(plot: Plot, place: int, phases: PhaseSeconds) -> list[str]:
     return bars
 
 
-def _bars(plot: Plot, epoch: int, curve: Curve, unit: float) -> list[str]:
+def _bars(plot: Plot, epoch: int, curve: Curve, unit: float) -> list[Mark]:
     time = curve.times.get(epoch, EpochTime())
     left, right = plot.x.at(epoch - 0.36), plot.x.at(epoch + 0.36)
     whole, training = (plot.y.at(seconds / unit) for seconds in (_whole(time), time.training))
@@ -105,5 +103,5 @@ def _colour(phase: str) -> str:
     return colour(list(MODEL_PHASES).index(phase))
 
 
-def _box(kind: str) -> str:
-    return f'<rect class="{kind}" x="9" width="12" height="12"/>'
+def _box(kind: str) -> Mark:
+    return bar(9, 0, 21, 12, kind)

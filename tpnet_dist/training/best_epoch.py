@@ -3,7 +3,7 @@
 from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
 from tpnet_dist.batches.run_data import PartName
 from tpnet_dist.evaluation.protocols import Evaluator
-from tpnet_dist.evaluation.tables import Figures
+from tpnet_dist.evaluation.results import Figures
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder
 

@@ -1,8 +1,9 @@
-"""A run from its settings to its results: every seed trained, yardsticks measured, all of it kept."""
+"""A run from its settings to its results: every seed trained, baselines measured, all of it kept."""
 
 from contextlib import closing, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -12,12 +13,14 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.world import World
 from tpnet_dist.evaluation.baselines import edge_bank_figures
 from tpnet_dist.evaluation.protocols import Evaluator, Passes
-from tpnet_dist.evaluation.results import combined, facts_of, print_results
+from tpnet_dist.evaluation.results import Figures, Results, SeedResults
+from tpnet_dist.evaluation.results_table import print_results
+from tpnet_dist.evaluation.run_info import conditions_of, run_info
 from tpnet_dist.evaluation.scoring import Scorer
 from tpnet_dist.files.progress import Display, display_for
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
-from tpnet_dist.training.plots import plot_run
+from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, mean_exchange, read_lines
 from tpnet_dist.training.preflight import Forecast, remarks_on
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog
@@ -28,7 +31,7 @@ from tpnet_dist.training.trainer import SeedTrainer
 
 def train(
     config: Config, run_dir: Path, world: World, *, fresh: bool = False, profile_steps: int = 0
-) -> dict[str, Any]:
+) -> Results:
     """Start the run, go on with it (unless it is to be `fresh`), or show what it came to; every rank gets the
     results."""
     Forecast.of(config, world)
@@ -37,7 +40,7 @@ def train(
         return _results(config, run, world, ProfileWish(profile_steps, run_dir / "profile"))
 
 
-def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
+def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> Results:
     """Those it has, or those it comes to."""
     results = world.on_first_rank(run.results)
     if results is not None:
@@ -49,22 +52,24 @@ def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish)
     return results
 
 
-def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
+def evaluate(run: RunFolder, config: Config, world: World) -> Results:
     """The figures of every seed's best weights, by the settings given; the run stays as it is."""
     Forecast.require_room_to_evaluate(config, world)
-    data, display = open_data(config, world), display_for(world.rank)
+    started, data, display = datetime.now(UTC), open_data(config, world), display_for(world.rank)
     passes = Passes(config, data)
 
-    def evaluate_seed(seed: int) -> dict[str, Any]:
+    def evaluate_seed(seed: int) -> SeedResults:
         world.phase.now = f"the evaluation of seed {seed}"
         parts = RunModel.build(config, data.log, world, seed, data.row_exchange)
         scorer = Scorer(config, data, parts, display)
         figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data, display), display)
-        return {**figures, **scorer.facts()}
+        return SeedResults(
+            val=figures["val"], test=figures["test"], events_per_second=scorer.events_per_second()
+        )
 
     # one seed's model and memory at a time
     by_seed = {seed: evaluate_seed(seed) for seed in config.training.all_seeds()}
-    return {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
+    return _with_circumstances(by_seed, passes, started)
 
 
 def open_data(config: Config, world: World) -> RunData:
@@ -74,8 +79,8 @@ def open_data(config: Config, world: World) -> RunData:
     return data
 
 
-def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
-    data, display = open_data(config, world), display_for(world.rank)
+def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> Results:
+    started, data, display = datetime.now(UTC), open_data(config, world), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
     if world.rank == 0:
         for remark in remarks_on(data.split, world.portions(config.training.portions)):
@@ -95,14 +100,31 @@ def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileW
                 display=display,
                 profile=profile,
             ).train()
-    results = {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
-    world.on_first_rank(lambda: _finish(run, results, display))
-    return results
+    results = _with_circumstances(by_seed, passes, started)
+    return world.on_first_rank(lambda: _finish(run, results))
 
 
-def _finish(run: RunFolder, results: dict[str, Any], display: Display) -> None:
+def _with_circumstances(by_seed: dict[int, SeedResults], passes: Passes, started: datetime) -> Results:
+    """Seeds' figures, with those of baselines, and how they came about."""
+    config, data = passes.config, passes.data
+    return Results(
+        conditions=conditions_of(config, data.world),
+        seeds=by_seed,
+        baselines=_baselines(passes),
+        run=run_info(data, started),
+    )
+
+
+def _finish(run: RunFolder, results: Results) -> Results:
+    """With what the epochs before a restart exchanged too, which only their lines tell."""
+    lines = [line for _, line in read_lines(run.path / METRICS_NAME) if isinstance(line, EpochLine)]
+    seeds = {
+        seed: replace(own, exchange=mean_exchange(line for line in lines if line.seed == seed))
+        for seed, own in results.seeds.items()
+    }
+    results = replace(results, seeds=seeds)
     run.write_results(results)
-    display.say(f"{plot_run(run.path)}: loss and AP by epoch")
+    return results
 
 
 def _checkpoints(run: RunFolder, seed: int, data: RunData, display: Display) -> CheckpointFolder:
@@ -110,13 +132,13 @@ def _checkpoints(run: RunFolder, seed: int, data: RunData, display: Display) -> 
     return run.checkpoints(facts, keep=data.config.checkpoint.keep, world=data.world, display=display)
 
 
-def _baselines(passes: Passes) -> dict[str, Any]:
+def _baselines(passes: Passes) -> dict[str, dict[str, Figures]]:
+    """By name, then by part."""
     config = passes.config.evaluation
     if config.baseline == "none":
         return {}
     by_part = {name: edge_bank_figures(passes, name, config.negatives) for name in PARTS}
-    banks = {bank: {name: by_part[name][bank] for name in PARTS} for bank in by_part["test"]}
-    return {"baselines": banks}
+    return {bank: {name: by_part[name][bank] for name in PARTS} for bank in by_part["test"]}
 
 
 def _summary(data: RunData) -> str:

@@ -1,23 +1,26 @@
 """A run on disk: `config.toml`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, `results.json`, plots;
 `evaluation.json`, if it was evaluated anew."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tpnet_dist.config.keys import changes_no_result, values_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME, read_config, write_config
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.evaluation.results import (
+    EVALUATION_NAME,
+    RESULTS_NAME,
+    Results,
+    read_results,
+    write_results,
+)
 from tpnet_dist.files.folder_lock import only_writer
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
-from tpnet_dist.training.run_log import EVALUATION_NAME, RESULTS_NAME
 
 LENGTH_KEYS = {"training.epochs", "training.patience", "training.max_steps"}
 """How long training lasts: may change as long as it does."""
@@ -83,20 +86,13 @@ class RunFolder:
         folder = self.path / "checkpoints" / f"seed-{run.seed}"
         return CheckpointFolder(folder, keep=keep, run=run, world=world, display=display)
 
-    def results(self) -> dict[str, Any] | None:
+    def results(self) -> Results | None:
         """None before the run is finished."""
-        path = self.path / RESULTS_NAME
-        try:
-            results: dict[str, Any] = json.loads(path.read_text())
-        except FileNotFoundError:
-            return None
-        except ValueError as error:  # not JSON, not UTF-8
-            raise InputError(f"{path}: is damaged; remove it and repeat the run's command") from error
-        return results
+        return read_results(self.path)
 
-    def write_results(self, results: dict[str, Any]) -> None:
+    def write_results(self, results: Results) -> None:
         """Last of all."""
-        self._write(RESULTS_NAME, results)
+        write_results(results, self.path)
 
     def require_savable(self, config: Config) -> None:
         """A report shows figures of an evaluation beside the run's own, so they must be of the same kind."""
@@ -110,14 +106,9 @@ class RunFolder:
                     "its figures; leave one of them away"
                 )
 
-    def write_evaluation(self, results: dict[str, Any], config: Config) -> Path:
+    def write_evaluation(self, results: Results) -> Path:
         """For reports; one of before is replaced."""
-        return self._write(EVALUATION_NAME, {**results, "mrr_negatives": config.evaluation.mrr_negatives})
-
-    def _write(self, name: str, content: dict[str, Any]) -> Path:
-        with whole_file(self.path / name) as file:
-            file.write(f"{json.dumps(content, indent=2)}\n".encode())
-        return self.path / name
+        return write_results(results, self.path, EVALUATION_NAME)
 
     def _go_on_with(self, config: Config) -> None:
         before, now = _with_folder_resolved(self.config()), _with_folder_resolved(config)

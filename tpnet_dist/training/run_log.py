@@ -1,4 +1,4 @@
-"""What a run writes for people and programs: metrics line by line, scalars for TensorBoard, results."""
+"""What a run writes as it goes: metrics line by line, and scalars for TensorBoard."""
 
 import json
 import time
@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, StepLine, read_lines
+
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-METRICS_NAME, RESULTS_NAME, TENSORBOARD_NAME = "metrics.jsonl", "results.json", "tensorboard"
-EVALUATION_NAME = "evaluation.json"
-"""Of a finished run that was evaluated anew."""
+TENSORBOARD_NAME = "tensorboard"
 
 
 class RunLog:
@@ -34,11 +34,11 @@ class RunLog:
 
         self.close()
 
-        def is_done(line: dict[str, Any]) -> bool:
-            is_validated = line["kind"] != "eval" or line["epoch"] <= after_epoch
-            return bool(line["step"] <= after_step and is_validated)
+        def is_done(line: StepLine | EpochLine) -> bool:
+            is_validated = not isinstance(line, EpochLine) or line.epoch <= after_epoch
+            return line.step <= after_step and is_validated
 
-        _keep_lines(self._folder / METRICS_NAME, lambda line: line["seed"] != seed or is_done(line))
+        _keep_lines(self._folder / METRICS_NAME, lambda line: line.seed != seed or is_done(line))
         self._lines = (self._folder / METRICS_NAME).open("a", buffering=1)
         folder = self._folder / TENSORBOARD_NAME / f"seed-{seed}"
         self._scalars = SummaryWriter(str(folder), purge_step=after_step + 1)
@@ -62,12 +62,14 @@ class RunLog:
             self._scalars.close()
 
 
-def _keep_lines(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
-    """Only whole lines, and of these the ones to keep; the file changes at once or not at all."""
+def _keep_lines(path: Path, keep: Callable[[StepLine | EpochLine], bool]) -> None:
+    """Only whole lines, and of these the ones to keep; the file changes at once or not at all.
+
+    A damaged line says nothing, so nothing says that it will be written again: it stays.
+    """
     aside = path.with_name(f".{path.name}.part")
-    with path.open() as old, aside.open("w") as new:
-        # a line without an end was being written when the process was killed
-        new.writelines(line for line in old if line.endswith("\n") and keep(json.loads(line)))
+    with aside.open("w", encoding="utf-8") as new:
+        new.writelines(text for text, line in read_lines(path) if line is None or keep(line))
     aside.replace(path)
 
 

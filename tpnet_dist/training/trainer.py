@@ -14,8 +14,8 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.stop_request import StopAsked
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.protocols import Evaluator, Passes
+from tpnet_dist.evaluation.results import EventsPerSecond, Figures, SeedResults
 from tpnet_dist.evaluation.scoring import Scorer
-from tpnet_dist.evaluation.tables import Figures
 from tpnet_dist.files.progress import Display
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.kernels import is_compiled
@@ -75,7 +75,7 @@ class SeedTrainer:
         world.phase.saved = f"step {progress.step}"
         return progress
 
-    def train(self) -> dict[str, Any]:
+    def train(self) -> SeedResults:
         """All epochs there are to do, then the results of the best."""
         try:
             while not self.progress.is_done:
@@ -90,12 +90,13 @@ class SeedTrainer:
             raise
         progress = self.progress
         train_rate = progress.events / progress.seconds if progress.seconds else 0.0
-        return {
-            **figures,
-            "best_epoch": progress.best_epoch + 1,
-            "epochs_run": progress.epoch,
-            "events_per_second": {"train": train_rate, "score": self.scorer.speed.events_per_second},
-        }
+        return SeedResults(
+            val=figures["val"],
+            test=figures["test"],
+            best_epoch=progress.best_epoch + 1,
+            epochs_run=progress.epoch,
+            events_per_second=EventsPerSecond(train=train_rate, score=self.scorer.speed.events_per_second),
+        )
 
     def _train_epoch(self) -> dict[str, Any]:
         """From wherever the epoch stands to its end; returns the mean loss, and what ranks exchanged."""

@@ -9,6 +9,7 @@ from benchmarks import accuracy
 from benchmarks.study import StudyRun, refuse_others
 from benchmarks.study_logs import StudyLog
 from tests.support.command_line import run_here
+from tests.support.report_runs import metrics_of
 from tests.support.training_runs import small_log
 from tpnet_dist import train
 from tpnet_dist.errors import InputError
@@ -66,7 +67,7 @@ def test_how_far_a_run_is_stands_in_its_metrics(settings: accuracy.Settings) -> 
     run = runs_of(settings)[0]
     assert run.progress() == (0, 1)
     run.path.mkdir(parents=True)
-    lines = [json.dumps({"kind": "step", "step": step, "epoch": 1}) for step in (1, 2, 3)]
+    lines = map(json.dumps, metrics_of(epochs=1, steps=3)[:3])
     # a last line may be half-written
     (run.path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"kind": "st')
     assert run.progress() == (3 * 50, 1)

@@ -102,7 +102,8 @@ def test_presets_the_papers_tables_and_the_style_of_reports_are_found_in_an_inst
         "from importlib.resources import files; from tpnet_dist.config.paper_values import paper_value; "
         "print(launch.__file__, parse_train(['data', '--preset', 'contact']).config.memory.decay, "
         "paper_value('uci', 'inductive', 'random', 'ap').mean, "
-        "(files('tpnet_dist.report') / 'style.css').is_file())"
+        "all((files('tpnet_dist.report') / 'templates' / name).is_file() "
+        "for name in ('style.css', 'page.html')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

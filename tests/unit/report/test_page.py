@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.page_reader import Page, read_page
-from tests.support.report_runs import config_of, figures, metrics_of, results_of, write_run
+from tests.support.report_runs import config_of, figures, metrics_of, results_of, whole_results, write_run
 from tests.support.training_runs import small_log
 from tpnet_dist.config.schema import MemoryConfig
 from tpnet_dist.errors import InputError
@@ -121,7 +121,7 @@ def test_figures_of_a_later_evaluation_stand_beside_the_runs_own(tmp_path: Path)
     later = results_of(0.8, baselines={"edgebank_unlimited": {"test": figures(0.6543)}}, mrr_negatives=50)
     later["test"]["transductive"]["random"] |= {"mrr": 0.4321}
     later["events_per_second"] = {"score": 999.0}
-    (run / "evaluation.json").write_text(json.dumps(later))
+    (run / "evaluation.json").write_text(json.dumps(whole_results(later, config_of())))
     shown = page_of(run).text
     # random as trained, historical and the yardstick as evaluated
     for words in (
@@ -141,10 +141,11 @@ def test_figures_of_a_later_evaluation_stand_beside_the_runs_own(tmp_path: Path)
 
 
 def test_each_seed_gets_the_figures_of_its_own_later_evaluation(tmp_path: Path) -> None:
-    own = {"test": {"transductive": {"random": {"ap": 0.9, "auc": 0.9}}}}
+    own = {**results_of(0.9), "test": {"transductive": {"random": {"ap": 0.9, "auc": 0.9}}}}
     run = write_run(tmp_path / "run", config_of(seeds=(0, 1)), {**own, "seeds": {"0": own, "1": own}})
     later = {str(seed): results_of(ap) for seed, ap in ((0, 0.90), (1, 0.92))}
-    (run / "evaluation.json").write_text(json.dumps({**results_of(0.91), "seeds": later}))
+    evaluated = {**results_of(0.91), "seeds": later}
+    (run / "evaluation.json").write_text(json.dumps(whole_results(evaluated, config_of())))
     shown = page_of(run).text
     assert "random 0.9000 ±0.0000" in shown
     assert "historical 0.8100 ±0.0141" in shown
@@ -164,7 +165,7 @@ def test_ranks_of_events_are_shown_where_events_were_ranked(tmp_path: Path) -> N
 
 def test_several_seeds_have_a_mean_a_deviation_and_a_line_each(tmp_path: Path) -> None:
     by_seed = {str(seed): results_of(ap) for seed, ap in ((0, 0.90), (1, 0.92))}
-    results = {**results_of(0.91), "seeds": by_seed, "standard_deviation": {}}
+    results = {**results_of(0.91), "seeds": by_seed, "standard_deviation": results_of(0.01)}
     metrics = [*metrics_of(seed=0), *metrics_of(seed=1)]
     shown = page_of(write_run(tmp_path / "run", config_of(seeds=(0, 1)), results, metrics)).text
     assert "0.9100 ±0.0141" in shown
@@ -172,8 +173,8 @@ def test_several_seeds_have_a_mean_a_deviation_and_a_line_each(tmp_path: Path) -
 
 
 def test_what_a_later_release_stores_is_shown_under_its_name(tmp_path: Path) -> None:
-    results = results_of(0.9, exchange={"bytes_received": 123456})
-    assert "exchange, bytes received 123456" in page_of(write_run(tmp_path / "run", results=results)).text
+    results = results_of(0.9, network={"bytes_received": 123456})
+    assert "network, bytes received 123456" in page_of(write_run(tmp_path / "run", results=results)).text
 
 
 def test_phases_of_a_traced_run_are_shown_by_rank(tmp_path: Path) -> None:

@@ -91,7 +91,9 @@ def test_a_seed_without_results_is_counted_apart(tmp_path: Path) -> None:
     young = read_run(write_run(tmp_path / "young", config_of(seeds=(1,))))
     [series] = series_of([run_of(tmp_path / "done", config_of()), young])
     assert (series.seeds, series.unfinished_seeds) == ([0], [1])
-    assert "this run" not in result_chart([series], "ap", None)
-    assert "this run" in result_chart([Series(series.runs[:1])], "ap", None)
+    several, one = (result_chart([each], "ap", None) for each in (series, Series(series.runs[:1])))
+    assert several is not None and one is not None
+    assert "this run" not in [entry.label for entry in several.legend]
+    assert "this run" in [entry.label for entry in one.legend]
     again = run_of(tmp_path / "again", config_of(seeds=(1,)))
     assert len(series_of([*series.runs, again])) == 2

@@ -18,8 +18,9 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.evaluation import scoring
 from tpnet_dist.evaluation.baselines import edge_bank_figures
 from tpnet_dist.evaluation.protocols import Evaluator, Passes
+from tpnet_dist.evaluation.results import mean_and_deviation
 from tpnet_dist.evaluation.scoring import Scorer
-from tpnet_dist.evaluation.tables import mean_and_deviation, tabulate
+from tpnet_dist.evaluation.tables import tabulate
 from tpnet_dist.training.run_log import flat
 from tpnet_dist.training.run_model import RunModel
 
@@ -69,9 +70,9 @@ def test_ranked_events_do_not_count_as_slowly_scored_ones(folder: Path, world: W
     num_events = sum(len(each.view) for each in evaluator.passes.over("val"))
     assert (scored.events, scored.links) == (num_events, 4 * num_events)
     assert (ranked.events, ranked.links) == (num_events, 4 * num_events)
-    speeds = evaluator.scorer.facts()["events_per_second"]
-    assert speeds["score"] == num_events / scored.seconds
-    assert speeds["links"] == 8 * num_events / (scored.seconds + ranked.seconds)
+    speeds = evaluator.scorer.events_per_second()
+    assert speeds.score == num_events / scored.seconds
+    assert speeds.links == 8 * num_events / (scored.seconds + ranked.seconds)
 
 
 def test_scores_are_gathered_by_the_group_of_hosts(

@@ -6,39 +6,48 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tpnet_dist.evaluation.results import print_results
+from tests.support.report_runs import whole_results
+from tpnet_dist.config.schema import Config
+from tpnet_dist.evaluation.results import Results, results_from_json
+from tpnet_dist.evaluation.results_table import print_results
 
 KINDS = ("random", "historical", "inductive")
+CONDITIONS = {"batching": "events", "protocol": "dyglib", "update": True, "ranks": 1}
 METRICS = ("ap", "auc", "ap_whole", "auc_whole", "mrr", "hits@10")
 
 
 def printed(results: dict[str, Any], width: int) -> str:
     out = io.StringIO()
-    print_results(results, Console(file=out, width=width))
+    print_results(results_of(results), Console(file=out, width=width))
     return out.getvalue()
+
+
+def results_of(results: dict[str, Any]) -> Results:
+    return results_from_json(whole_results({**CONDITIONS, "val": {}, **results}, Config()))
 
 
 def full(metrics: tuple[str, ...] = METRICS, *, seeds: int = 1) -> dict[str, Any]:
     """Every figure is another number, and so is its deviation."""
     places = [(setting, kind) for setting in ("transductive", "inductive") for kind in KINDS]
 
-    def numbered(start: float, names: tuple[str, ...]) -> dict[str, Any]:
+    def numbered(start: float, names: tuple[str, ...], growth: float = 1.0) -> dict[str, Any]:
         figures: dict[str, Any] = {"transductive": {}, "inductive": {}}
         for row, (setting, kind) in enumerate(places):
             figures[setting][kind] = {
-                name: start + row / 100 + place / 1000 for place, name in enumerate(names)
+                name: start + growth * (row / 100 + place / 1000) for place, name in enumerate(names)
             }
         return figures
 
     banks = ("edgebank_unlimited", "edgebank_window")
+    by_seed = {
+        str(seed): {"val": {}, "test": numbered(0.5 + seed / 10, metrics, 1 + seed)} for seed in range(seeds)
+    }
     return {
         "test": numbered(0.5, metrics),
-        **({"standard_deviation": {"test": numbered(0.2, metrics)}} if seeds > 1 else {}),
+        "seeds": by_seed,
         "baselines": {
             bank: {"test": numbered(0.8 + place / 10, ("ap",))} for place, bank in enumerate(banks)
         },
-        "batching": "events",
-        "protocol": "dyglib",
     }
 
 
@@ -67,11 +76,13 @@ def test_no_figure_and_no_name_is_cut(width: int, metrics: tuple[str, ...], seed
     out = printed(results, width)
     assert "…" not in out
     assert all(word in out for word in ("transductive", "historical", "inductive"))
-    wanted = numbers_in(results["test"])
-    for bank in results["baselines"].values():
+    whole = results_of(results)
+    wanted = numbers_in(whole.mean.test)
+    for bank in whole.baselines.values():
         wanted |= numbers_in(bank["test"])
-    if seeds > 1:
-        wanted |= {f"±{number}" for number in numbers_in(results["standard_deviation"]["test"])}
+    if whole.deviation is not None:
+        wanted |= {f"±{number}" for number in numbers_in(whole.deviation.test)}
+    assert len(wanted) >= 12 * len(metrics) * (seeds - 1)
     assert all(number in out for number in wanted)
 
 

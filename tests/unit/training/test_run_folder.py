@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from benchmarks.rank_pool import world_of_one
+from tests.support.report_runs import results_of, whole_results
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.results import results_from_json
 from tpnet_dist.files.folder_lock import only_writer
 from tpnet_dist.training.run_folder import RunFolder
+
+RESULTS = results_from_json(whole_results(results_of(0.9), Config()))
 
 
 def changed(**sections: dict[str, Any]) -> Config:
@@ -59,12 +63,14 @@ def test_a_run_goes_on_with_its_data_folder_in_other_words(tmp_path: Path) -> No
 
 def test_damaged_results_are_one_sentence(started: Path) -> None:
     (started / "results.json").write_text('{"val": ')
-    with pytest.raises(InputError, match=r"results.json: is damaged; remove it and repeat the run's command"):
+    with pytest.raises(
+        InputError, match=r"results.json: not complete JSON .*; remove it and repeat the run's command"
+    ):
         RunFolder.open(started).results()
 
 
 def test_a_finished_run_cannot_be_made_longer(started: Path) -> None:
-    RunFolder.open(started).write_results({})
+    RunFolder.open(started).write_results(RESULTS)
     with pytest.raises(InputError, match=r"finished, with training.epochs = 100 where it is now 200"):
         RunFolder.start(started, changed(training={"epochs": 200}))
     # what changes no result is no reason to refuse, nor to rewrite the settings it was made with
@@ -75,7 +81,7 @@ def test_an_evaluation_is_kept_only_where_it_can_stand_beside_the_runs_figures(s
     run = RunFolder.open(started)
     with pytest.raises(InputError, match=r"is not finished; repeat its command first, or leave --save away"):
         run.require_savable(Config())
-    run.write_results({})
+    run.write_results(RESULTS)
     run.require_savable(changed(evaluation={"negatives": ("historical",), "mrr_negatives": 7}))
     for name, value in (("protocol", "stream"), ("update", False)):
         with pytest.raises(

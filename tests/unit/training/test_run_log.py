@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tpnet_dist.training.run_log import METRICS_NAME, RunLog
+from tpnet_dist.training.metrics_file import METRICS_NAME
+from tpnet_dist.training.run_log import RunLog
 
 
 def steps_of(folder: Path) -> list[tuple[int, int]]:
@@ -17,7 +18,7 @@ def write_steps(folder: Path, seed: int, after_step: int, last_step: int) -> Non
     log = RunLog(folder)
     log.start_seed(seed, after_step=after_step, after_epoch=0)
     for step in range(after_step + 1, last_step + 1):
-        log.write("step", step, {"seed": seed, "loss": 0.5})
+        log.write("step", step, {"seed": seed, "epoch": 1, "loss": 0.5})
     log.close()
 
 
@@ -37,8 +38,8 @@ def test_figures_of_an_epoch_that_is_validated_again_go_away(
     """Stopped in validation, after step 8; then killed between its figures and the checkpoint after them."""
     log = RunLog(tmp_path)
     for epoch in (1, 2):
-        log.write("step", 4 * epoch, {"seed": 0, "epoch": epoch})
-        log.write("eval", 4 * epoch, {"seed": 0, "epoch": epoch})
+        log.write("step", 4 * epoch, {"seed": 0, "epoch": epoch, "loss": 0.5})
+        log.write("eval", 4 * epoch, {"seed": 0, "epoch": epoch, "train_loss": 0.5})
     log.close()
     log = RunLog(tmp_path)
     log.start_seed(0, after_step=8, after_epoch=epochs_done)
@@ -52,3 +53,13 @@ def test_each_seed_has_curves_of_its_own(tmp_path: Path) -> None:
     for seed in (0, 3):
         write_steps(tmp_path, seed=seed, after_step=0, last_step=1)
     assert {path.name for path in (tmp_path / "tensorboard").iterdir()} == {"seed-0", "seed-3"}
+
+
+def test_a_damaged_line_stays_when_a_run_goes_on(tmp_path: Path) -> None:
+    write_steps(tmp_path, seed=0, after_step=0, last_step=2)
+    with (tmp_path / METRICS_NAME).open("a") as lines:
+        lines.write("{]\n")
+    write_steps(tmp_path, seed=0, after_step=1, last_step=2)
+    first, damaged, second = (tmp_path / METRICS_NAME).read_text().splitlines()
+    assert damaged == "{]"
+    assert [json.loads(line)["step"] for line in (first, second)] == [1, 2]

@@ -1,0 +1,107 @@
+"""`metrics.jsonl`, line by line: what training wrote of its steps and epochs, read by whoever wants it."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.results import ExchangeVolume, Figures
+from tpnet_dist.files.typed_json import from_json
+
+METRICS_NAME = "metrics.jsonl"
+_LAST_BYTES = 1 << 16
+"""Of the file, in which the last whole line is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsLine:
+    """What every line says."""
+
+    seed: int
+    epoch: int
+    """From 1 on."""
+    step: int
+    """Of the optimizer, over all epochs."""
+    seconds: float
+    """Since the process began."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepLine(MetricsLine):
+    """Of one step."""
+
+    kind: Literal["step"]
+    loss: float
+    running_ap: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochLine(MetricsLine):
+    """Of one epoch, and of the evaluation after it."""
+
+    kind: Literal["eval"]
+    train_loss: float
+    val: Figures = field(default_factory=dict)
+    test: Figures = field(default_factory=dict)
+    exchange: dict[str, float] = field(default_factory=dict)
+    """Empty on one rank."""
+
+
+def parse_line(text: str) -> StepLine | EpochLine:
+    """InputError of a damaged line; figures may be NaN."""
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"not complete JSON ({error})") from None
+    is_epoch = isinstance(content, dict) and content.get("kind") == "eval"
+    if is_epoch:
+        return from_json(EpochLine, content, allow_nan=True)
+    return from_json(StepLine, content, allow_nan=True)
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, StepLine | EpochLine | None]]:
+    """Each whole line with what it says, None of a damaged one; nothing where nothing was written yet.
+
+    A line without an end is being written, or was when the process was killed: it is left out.
+    """
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for text in file:
+            if text.endswith("\n"):
+                yield text, _parsed(text)
+
+
+def last_line(path: Path) -> StepLine | EpochLine | None:
+    """The last whole line that is not damaged, without reading those before it."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _LAST_BYTES))
+        lines = file.read().decode(errors="replace").split("\n")[:-1]
+    # the first may be half a line, which cannot be parsed
+    return next((line for text in reversed(lines) if (line := _parsed(text)) is not None), None)
+
+
+def mean_exchange(lines: Iterable[EpochLine]) -> ExchangeVolume | None:
+    """Over epochs; None where ranks exchanged nothing."""
+    told = [
+        (line.exchange["bytes_per_event"], line.exchange["remote_rows_held"])
+        for line in lines
+        if line.exchange.keys() >= {"bytes_per_event", "remote_rows_held"}
+    ]
+    if not told:
+        return None
+    volume, share = (fmean(values) for values in zip(*told, strict=True))
+    return ExchangeVolume(bytes_per_event=volume, remote_rows_held=share)
+
+
+def _parsed(text: str) -> StepLine | EpochLine | None:
+    try:
+        return parse_line(text)
+    except InputError:
+        return None

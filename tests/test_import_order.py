@@ -23,6 +23,7 @@ ORDER = (
     "report",
 )
 COMMANDS = {"train", "evaluate", "predict", "plan"}
+PYTHON_API = {"api"}
 EVERYWHERE = {"errors", "keyed_random"}
 """Modules at the package's root that any folder may import; they import nothing of ours."""
 
@@ -46,7 +47,7 @@ def allowed(part: str) -> set[str] | None:
         before = {*ORDER[: ORDER.index(name)], *EVERYWHERE} - {b for a, b in STRANGERS if a == name}
         return {f"tpnet_dist.{each}" for each in before}
     # the package itself offers its Python API by name
-    return None if name in COMMANDS or not name else set()
+    return None if name in COMMANDS | PYTHON_API or not name else set()
 
 
 def part_of(module: str) -> str | None:
@@ -99,7 +100,7 @@ def test_every_folder_has_its_place() -> None:
     folders = {path.parent.name for path in ROOT.glob("tpnet_dist/*/__init__.py")}
     assert folders == set(ORDER)
     modules = {path.stem for path in ROOT.glob("tpnet_dist/*.py")}
-    assert modules == COMMANDS | EVERYWHERE | {"__init__"}
+    assert modules == COMMANDS | PYTHON_API | EVERYWHERE | {"__init__"}
 
 
 def test_benchmarks_do_not_import_tests() -> None:

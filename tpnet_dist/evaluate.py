@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -14,6 +14,10 @@ from tpnet_dist.config.keys import keys_of, values_of
 from tpnet_dist.config.schema import Config, NegativeKind
 from tpnet_dist.distributed.rank_command import run_on_ranks
 from tpnet_dist.errors import InputError
+
+if TYPE_CHECKING:
+    from tpnet_dist.distributed.world import World
+    from tpnet_dist.evaluation.results import Results
 
 PROGRAM = "python -m tpnet_dist.evaluate"
 
@@ -80,25 +84,14 @@ def _run(command: EvaluateCommand) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
-    from tpnet_dist.distributed.failure import ends_together
-    from tpnet_dist.distributed.host_memory import keep_large_buffers
+    from tpnet_dist.distributed.rank_scope import rank_scope
     from tpnet_dist.distributed.stop_request import StopAsked
-    from tpnet_dist.distributed.world import join_world
     from tpnet_dist.evaluation.results_table import print_results
-    from tpnet_dist.training.run import evaluate
-    from tpnet_dist.training.run_folder import RunFolder
 
-    keep_large_buffers()
     stopped: StopAsked | None = None
-    with join_world() as world, ends_together(world, PROGRAM), world.stop.listening():
-        # other hosts need not see the folder
-        run = world.on_first_rank(lambda: RunFolder.open(command.run))
-        config = command.changed(world.on_first_rank(run.config))
-        world.require_agreement({**values_of(config), "--save": command.save})
-        if command.save:
-            world.on_first_rank(lambda: run.require_savable(config))
+    with rank_scope(PROGRAM) as world:
         try:
-            results = evaluate(run, config, world)
+            results = evaluate_on_ranks(command, world)
         except StopAsked as stop:
             stopped = stop
         if world.rank == 0:
@@ -109,11 +102,30 @@ def _run(command: EvaluateCommand) -> None:
                 print()
             else:
                 print_results(results, Console())
-            if command.save and stopped is None:
-                path = run.write_evaluation(results)
-                print(f"{path}: what python -m tpnet_dist.report shows beside the run's own", file=sys.stderr)
     if stopped is not None:
         sys.exit(128 + stopped.number)
+
+
+def evaluate_on_ranks(command: EvaluateCommand, world: "World") -> "Results":
+    """The results of the run by the settings of the command, on every rank; saved if it says so.
+
+    StopAsked on every rank, if a signal asks to stop.
+    """
+    from tpnet_dist.training.run import evaluate
+    from tpnet_dist.training.run_folder import RunFolder
+
+    # other hosts need not see the folder
+    run = world.on_first_rank(lambda: RunFolder.open(command.run))
+    config = command.changed(world.on_first_rank(run.config))
+    world.require_agreement({**values_of(config), "--save": command.save})
+    if command.save:
+        world.on_first_rank(lambda: run.require_savable(config))
+    results = evaluate(run, config, world)
+    if command.save:
+        path = world.on_first_rank(lambda: run.write_evaluation(results))
+        if world.rank == 0:
+            print(f"{path}: what python -m tpnet_dist.report shows beside the run's own", file=sys.stderr)
+    return results
 
 
 if __name__ == "__main__":

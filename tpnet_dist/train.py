@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,38 +32,55 @@ def _run(settings: TrainSettings) -> None:
     # torch takes seconds to import: --help and a wrong flag are not to wait for it
     from rich.console import Console
 
-    from tpnet_dist.config.keys import values_of
-    from tpnet_dist.distributed.failure import ends_together
-    from tpnet_dist.distributed.host_memory import keep_large_buffers
-    from tpnet_dist.distributed.world import join_world
+    from tpnet_dist.distributed.rank_scope import rank_scope
     from tpnet_dist.training.preflight import Forecast
 
     if settings.debug:
         logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
-    keep_large_buffers()
-    timeout = timedelta(seconds=settings.config.training.timeout)
-    with join_world(timeout) as world, ends_together(world, PROGRAM), world.stop.listening():
-        # before anything that depends on them
-        world.require_agreement({**values_of(settings.config), **settings.besides_config()})
-        config = _with_data(settings.config, world)
+    with rank_scope(PROGRAM, timeout_of(settings)) as world:
         if settings.check:
-            forecast = Forecast.of(config, world)
+            forecast = Forecast.of(_agreed_config(settings, world), world)
             if world.rank == 0:
                 forecast.show(Console())
             return
-        _train(settings, config, world)
+        outcome = train_on_ranks(settings, world, again=_again)
+        if outcome.stopped and world.rank == 0:
+            print(f"{PROGRAM}: {outcome.stopped}", file=sys.stderr, flush=True)
 
 
-def _train(settings: TrainSettings, config: Config, world: "World") -> None:
-    """Until it is done or a signal asks to stop."""
+def _again(made: Path | None) -> str:
+    return "repeat the command" + (f" with --run-dir {made}" if made else "")
+
+
+@dataclass(frozen=True)
+class TrainOutcome:
+    """How training ended, where nothing failed."""
+
+    run_dir: Path
+    stopped: str
+    """Which signal stopped it, where, and how it goes on; empty: the run is finished."""
+
+
+def timeout_of(settings: TrainSettings) -> timedelta:
+    return timedelta(seconds=settings.config.training.timeout)
+
+
+def train_on_ranks(
+    settings: TrainSettings, world: "World", *, again: Callable[[Path | None], str]
+) -> TrainOutcome:
+    """Train until the run is done or a signal asks to stop; every rank gets the same outcome.
+
+    `again`: how the run goes on, in words; given the run folder, if it was made up here.
+    """
     from tpnet_dist.distributed.stop_request import StopAsked
     from tpnet_dist.files.progress import display_for
     from tpnet_dist.report.page import write_page
     from tpnet_dist.training.run import train
 
+    config = _agreed_config(settings, world)
     run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config, world))
-    if settings.run_dir is None:
-        world.phase.again = f"repeat the command with --run-dir {run_dir}"
+    world.phase.again = again(None if settings.run_dir else run_dir)
+    stopped = ""
     try:
         # what an earlier start of the same launch left is to be gone on with
         fresh = settings.fresh and world.is_first_start()
@@ -70,9 +88,16 @@ def _train(settings: TrainSettings, config: Config, world: "World") -> None:
         page = world.on_first_rank(lambda: write_page([run_dir], run_dir / REPORT_NAME))
         display_for(world.rank).say(f"{page}: figures, curves and settings, to be opened in any browser")
     except StopAsked as stop:
-        if world.rank == 0:
-            line = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"
-            print(f"{PROGRAM}: {line}", file=sys.stderr, flush=True)
+        stopped = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"
+    return TrainOutcome(run_dir, stopped)
+
+
+def _agreed_config(settings: TrainSettings, world: "World") -> Config:
+    """With a data folder; checked before anything that depends on all ranks having the same settings."""
+    from tpnet_dist.config.keys import values_of
+
+    world.require_agreement({**values_of(settings.config), **settings.besides_config()})
+    return _with_data(settings.config, world)
 
 
 def _with_data(config: Config, world: "World") -> Config:

@@ -63,7 +63,7 @@ class CommandWords:
     def _key(self, flag: str) -> Key:
         name = flag.lstrip("-").replace("-", "_")
         if name not in self.keys:
-            raise InputError(f"unknown flag {flag}; {did_you_mean(name, self.keys, '--')}")
+            raise InputError(f"unknown flag {flag}; {did_you_mean(name, self.keys, '--{}'.format)}")
         return self.keys[name]
 
 

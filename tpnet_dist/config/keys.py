@@ -5,7 +5,7 @@ Flags and TOML files go through the same table, so a key has one name, one type 
 
 import dataclasses
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -123,18 +123,18 @@ def keys_of(group: type, prefix: str = "", *, model: str = DEFAULT_MODEL) -> dic
     return keys
 
 
-def did_you_mean(name: str, known: Iterable[str], dashes: str = "") -> str:
+def did_you_mean(name: str, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
     """The remedy for an unknown name: what it is called now, or the name most like it, perhaps without its
-    section."""
+    section; `spelled` as people write it there."""
     if name in _RENAMED:
-        return f"its name is {dashes}{_RENAMED[name]} now; write that"
+        return f"its name is {spelled(_RENAMED[name])} now; write that"
 
     def likeness(candidate: str) -> float:
         forms = {candidate, candidate.rpartition(".")[2]}
         return max(SequenceMatcher(None, name, form).ratio() for form in forms)
 
     best = max(known, key=likeness)
-    return f"did you mean {dashes}{best}?" if likeness(best) >= 0.5 else "--help lists what there is"
+    return f"did you mean {spelled(best)}?" if likeness(best) >= 0.5 else "--help lists what there is"
 
 
 def require_no_seed_is_dropped(said: Layer) -> None:

@@ -45,11 +45,15 @@ def read_preset(name: str, model: str | None = None) -> Layer:
 
 
 def model_of(args: list[str]) -> str:
-    """The name of the model that a command line asks for: by a flag, by its file or by its preset."""
-    preset, file = flag_value(args, "preset"), flag_value(args, "config")
-    name = flag_value(args, "model.name")
+    """The name of the model that a command line asks for."""
+    name, preset, file = (flag_value(args, flag) for flag in ("model.name", "preset", "config"))
+    return model_named(name, preset, Path(file) if file else None)
+
+
+def model_named(name: str | None, preset: str | None, file: Path | None) -> str:
+    """The name of the model that was asked for: by its name, by a file or by a preset."""
     if name is None:
-        trees = ([_tree(_content(Path(file)), file)] if file else []) + (
+        trees = ([_tree(_content(file), str(file))] if file else []) + (
             [_preset_tree(preset)] if preset else []
         )
         name = next((str(tree["model.name"]) for tree in trees if "model.name" in tree), DEFAULT_MODEL)

@@ -8,7 +8,7 @@ import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.config.args import CommandWords
-from tpnet_dist.config.keys import config_from, config_keys, keys_of, require_no_seed_is_dropped
+from tpnet_dist.config.keys import Layer, config_from, config_keys, keys_of, require_no_seed_is_dropped
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import model_of, read_layers, read_preset
@@ -21,7 +21,7 @@ BUILTIN_PRESET = "social"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
-    """All that the command line, the file and the preset say."""
+    """All that the command line or the call, the file and the preset say."""
 
     config: Config
     run_dir: Path | None
@@ -94,8 +94,13 @@ def parse_train(words: list[str]) -> TrainSettings:
     if "-h" in words or "--help" in words:
         show_help(model)
     said = args_of(model).read(words)
-    require_no_seed_is_dropped(said)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
+    return settings_of(own, said, model)
+
+
+def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
+    """`said`: keys of the configuration, which change those of file and preset."""
+    require_no_seed_is_dropped(said)
     layers = read_layers(own.preset, own.config, model)
     if not any(layer.get("data.folder") for layer in [*layers, said]):
         _require_builtin(own.preset)

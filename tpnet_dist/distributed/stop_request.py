@@ -2,8 +2,9 @@
 
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -14,9 +15,14 @@ SECONDS_OF_ONE_WISH = 2.0
 """A scheduler may signal the launcher and the ranks, and the launcher passes it on: that is one wish."""
 
 
+def in_main_thread() -> bool:
+    """Python lets no other thread say what signals do."""
+    return threading.current_thread() is threading.main_thread()
+
+
 def ignore_signals() -> None:
-    """For the last seconds of a process; in its main thread."""
-    for number in SIGNALS:
+    """For the last seconds of a process."""
+    for number in SIGNALS if in_main_thread() else ():
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -61,11 +67,16 @@ class StopRequest:
         """Take signals as wishes; those that are ignored (`nohup`) stay so.
 
         Also after an error, which ends the process: torchrun signals the ranks that are left when one dies,
-        and these have something better to say than that they were signalled.
+        and these have something better to say than that they were signalled. Outside the main thread signals
+        keep doing what they did.
         """
-        heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.getsignal(number) for number in heard}
-        for number in heard:
+        if not in_main_thread():
+            yield
+            return
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        # None: a library in C hears it, and Python could not give it back
+        before = {number: each for number, each in handlers.items() if each not in (signal.SIG_IGN, None)}
+        for number in before:
             signal.signal(number, lambda number, frame: self._hear(number, frame, before))
         with self._ringing():
             yield
@@ -91,5 +102,13 @@ class StopRequest:
         if not self.number and (self.has_company or self.is_heeded):
             self.number, self._came_at = number, time.monotonic()
         elif time.monotonic() - self._came_at > SECONDS_OF_ONE_WISH:
-            handler: Callable[[int, FrameType | None], None] = before[signal.Signals(number)]
-            handler(number, frame)
+            _obey(number, frame, before[signal.Signals(number)])
+
+
+def _obey(number: int, frame: FrameType | None, handler: Any) -> None:  # noqa: ANN401 — as `signal` has it
+    """Do what a signal did before."""
+    if handler is signal.SIG_DFL:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+    else:
+        handler(number, frame)

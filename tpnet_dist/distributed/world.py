@@ -2,10 +2,12 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +27,11 @@ Answer = TypeVar("Answer")
 
 DEFAULT_TIMEOUT = timedelta(minutes=10)
 
+_worlds = count()
+_stores: list[Store] = []
+"""Of the launch, one for each world; never closed: the first rank's may be the server that others ask for the
+next world while this rank still leaves the last."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -42,6 +49,9 @@ class World:
     """Of the launch: it outlives ranks that are started again. None: a world of one."""
     start: str = ""
     """A name that these ranks have in common, and with no ranks that were started before or come after."""
+    number: int = 0
+    """How many worlds this process has joined before; the same on all ranks of a script, and when they are
+    started again."""
     phase: Phase = field(default_factory=Phase, compare=False)
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
@@ -121,7 +131,7 @@ class World:
         """What was said first for `key` in this launch: `value`, or what an earlier start of it said."""
         if self.store is None:
             return value
-        said: bytes = self.store.compare_set(f"launch/{key}", "", value)
+        said: bytes = self.store.compare_set(f"launch/{self.number}/{key}", "", value)
         return said.decode()
 
     def is_first_start(self) -> bool:
@@ -144,7 +154,12 @@ class World:
 
 @contextmanager
 def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
-    """Join the ranks torchrun started; a plain `python` is a world of one."""
+    """Join the ranks torchrun started; a plain `python` is a world of one. Worlds may follow one another."""
+    if dist.is_initialized():
+        raise InputError(
+            "this process has a process group of torch.distributed already, and ranks need one of their own; "
+            "call torch.distributed.destroy_process_group() before"
+        )
     let_streams_run_side_by_side()
     rank_of_node = int(os.environ.get("LOCAL_RANK", "0"))
     ranks_per_node = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE", "1"))
@@ -163,6 +178,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
         host_group=dist.new_group(backend="gloo", timeout=timeout) if has_gpu else None,
         store=store,
         start=start,
+        number=next(_worlds),
         stop=StopRequest(has_company=store is not None),
     )
     try:
@@ -170,9 +186,16 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     except BaseException:
         # others may be waiting, and their collectives with ours
         if store is None:
-            dist.destroy_process_group()
+            _destroy_groups()
         raise
-    dist.destroy_process_group()
+    _destroy_groups()
+
+
+def _destroy_groups() -> None:
+    """Through DeepSpeed, if it was used: it remembers groups, and would use them in the next world."""
+    deepspeed = sys.modules.get("deepspeed.comm")
+    used = deepspeed if deepspeed is not None and deepspeed.is_initialized() else dist
+    used.destroy_process_group()
 
 
 def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
@@ -199,6 +222,7 @@ def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
         return None, ""
     try:
         store, rank, num_ranks = next(rendezvous("env://", timeout=timeout))
+        _stores.append(store)
         start = agree_on_start(store, rank, num_ranks, timeout)
         # torchrun's store outlives its ranks: without a name of their own, ranks that are started again
         # would find the addresses of those before

@@ -1,0 +1,161 @@
+"""The Python API before anything trains: which settings a call makes, and what it refuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch.distributed as dist
+
+import tpnet_dist
+from benchmarks.rank_pool import world_of_one
+from tests.support.command_line import ROOT
+from tpnet_dist.api import Run
+from tpnet_dist.config.keyword_settings import call_settings
+from tpnet_dist.config.schema import Config
+from tpnet_dist.config.toml_files import write_config
+from tpnet_dist.config.train_args import TrainSettings, parse_train
+from tpnet_dist.distributed.rank_scope import process_restored
+from tpnet_dist.errors import InputError
+
+
+def asked(data: Path | str | None = "data/mine", **given: Any) -> TrainSettings:
+    own = {name: given.pop(name, None) for name in ("preset", "config", "run_dir")}
+    return call_settings(data, **own, fresh=given.pop("fresh", False), keywords=given)
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "unknown setting memory__decy; did you mean memory__decay?": {"memory__decy": 1},
+    "unknown setting memory.decay; did you mean memory__decay?": {"memory.decay": 1},
+    "unknown setting epochs; did you mean training__epochs?": {"epochs": 1},
+    "unknown setting runs_dir; did you mean run_dir?": {"runs_dir": "runs/a"},
+    "unknown setting memory__cache_rows; its name is memory__borrowed_rows now; write that": {
+        "memory__cache_rows": 1
+    },
+    "memory.width is '16', but must be a whole number; take the quotes away": {"memory__width": "16"},
+    "memory.decay is True, but must be a number; write it like 0.5 or 1e-6": {"memory__decay": True},
+    "training.epochs is None, but must be a whole number; write it like 20 or 1e6": {
+        "training__epochs": None
+    },
+    "model.name is other, but must be one of tpnet; choose one": {"model__name": "other"},
+    "data is data/mine and data__folder there; give one of them": {"data__folder": "there"},
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_cannot_be_used_gets_one_sentence(sentence: str) -> None:
+    with pytest.raises(InputError) as refused:
+        asked(**REFUSED[sentence])
+    assert str(refused.value) == sentence
+
+
+def test_a_call_says_what_a_command_line_says(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[memory]\nwidth = 16\nhops = 2\n")
+    words = ["data/mine", "--preset", "uci", "--config", str(file), "--run-dir", "runs/a", "--fresh"]
+    words += ["--memory.hops", "1", "--training.seeds", "0", "1", "--model.scale", "False"]
+    words += ["--evaluation.negatives", "random", "historical", "--memory.borrowed-rows", "none"]
+    settings = asked(
+        Path("data/mine"),
+        preset="uci",
+        config=str(file),
+        run_dir="runs/a",
+        fresh=True,
+        memory__hops=1,
+        training__seeds=[0, 1],
+        model__scale=False,
+        evaluation__negatives=("random", "historical"),
+        memory__borrowed_rows=None,
+    )
+    assert settings == parse_train(words)
+
+
+def test_numbers_of_numpy_and_paths_serve_as_values(tmp_path: Path) -> None:
+    settings = asked(
+        memory__width=np.int64(16),
+        memory__decay=np.float64(1e-7),
+        training__seeds=np.arange(2),
+        model__weights=tmp_path / "best.pt",
+    )
+    config = settings.config
+    assert (config.memory.width, config.memory.decay) == (16, 1e-7)
+    assert (config.training.seeds, config.model.weights) == ((0, 1), str(tmp_path / "best.pt"))
+
+
+def test_without_data_the_built_in_log_is_meant() -> None:
+    assert asked(None) == parse_train([])
+    with pytest.raises(InputError, match="--preset uci has settings for a dataset, not its events"):
+        asked(None, preset="uci")
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no config\.toml, so it is no run"):
+        tpnet_dist.open_run(tmp_path)
+
+
+def test_a_run_that_has_only_started_has_no_results_and_empty_curves(tmp_path: Path) -> None:
+    write_config(Config(), tmp_path / "config.toml")
+    run = tpnet_dist.open_run(str(tmp_path))
+    assert (run.path, run.config, run.results) == (tmp_path, Config(), None)
+    assert run.curves.columns == ["seed", "epoch", "step", "kind", "seconds", "loss", "running_ap"]
+    assert run.curves.is_empty()
+
+
+def test_a_line_that_is_being_written_is_no_row_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    line = {"kind": "step", "step": 1, "seconds": 0.5, "seed": 0, "epoch": 1, "loss": 0.7, "running_ap": 0.5}
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text(f'{json.dumps(line)}\n{{"kind": "st')
+    assert Run(tmp_path).curves.to_dicts() == [line]
+    metrics.write_text(f"half\n{json.dumps(line)}\n")
+    with pytest.raises(InputError, match="line 1 is no JSON object; remove the line"):
+        _ = Run(tmp_path).curves
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"negatives": "random"}, "negatives is 'random', but must be a list such as"),
+        ({"negatives": ["other"]}, "negatives holds 'other', but must hold any of random, historical"),
+        ({"mrr_negatives": "many"}, "mrr_negatives is 'many', but must be a whole number"),
+        ({}, "holds no config.toml, so it is no run"),
+    ],
+)
+def test_bad_options_of_an_evaluation_get_one_sentence(
+    tmp_path: Path, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Run(tmp_path).evaluate(**options)
+    assert not dist.is_initialized()
+
+
+def test_a_process_group_of_somebody_else_is_refused_and_stays() -> None:
+    with world_of_one():
+        with pytest.raises(InputError, match="has a process group of torch"):
+            tpnet_dist.fit("data/mine")
+        assert dist.is_initialized()
+
+
+def test_a_process_is_as_it_was_also_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    environment, excepthook = dict(os.environ), sys.excepthook
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ValueError, match="broken"), process_restored():
+        os.environ["ADDED"] = "1"
+        os.environ["LOCAL_RANK"] = "0"
+        sys.excepthook = print
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise ValueError("broken")
+    assert dict(os.environ) == environment
+    assert sys.excepthook is excepthook
+    assert signal.getsignal(signal.SIGINT) == handler
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    code = "import sys, tpnet_dist; print('torch' in sys.modules, tpnet_dist.__all__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("False ['Predictor', 'Run', 'RunStopped'")

@@ -42,7 +42,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "training.epochs is None, but must be a whole number; write it like 20 or 1e6": {
         "training__epochs": None
     },
-    "model.name is other, but must be one of tpnet; choose one": {"model__name": "other"},
+    "model.name is other, but must be one of tpnet, graphmixer; choose one": {"model__name": "other"},
     "data is data/mine and data__folder there; give one of them": {"data__folder": "there"},
 }
 
@@ -112,7 +112,7 @@ def test_a_line_that_is_being_written_is_no_row_and_a_damaged_one_is_named(tmp_p
     metrics.write_text(f'{json.dumps(line)}\n{{"kind": "st')
     assert Run(tmp_path).curves.to_dicts() == [line]
     metrics.write_text(f"half\n{json.dumps(line)}\n")
-    with pytest.raises(InputError, match="line 1 is no JSON object; remove the line"):
+    with pytest.raises(InputError, match="line 1 is damaged; remove the line"):
         _ = Run(tmp_path).curves
 
 

@@ -33,7 +33,7 @@ def _run(settings: TrainSettings) -> None:
     from tpnet_dist.distributed.failure import ends_together
     from tpnet_dist.distributed.host_memory import keep_large_buffers
     from tpnet_dist.distributed.world import join_world
-    from tpnet_dist.training.preflight import Forecast
+    from tpnet_dist.training.preflight import Preflight
 
     if settings.debug:
         logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
@@ -44,9 +44,9 @@ def _run(settings: TrainSettings) -> None:
         world.require_agreement({**values_of(settings.config), **settings.besides_config()})
         config = _with_data(settings.config, world)
         if settings.check:
-            forecast = Forecast.of(config, world)
+            preflight = Preflight.of(config, world)
             if world.rank == 0:
-                forecast.show(Console())
+                preflight.show(Console())
             return
         _train(settings, config, world)
 

@@ -18,7 +18,7 @@ from tpnet_dist.files.progress import Display, display_for
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.plots import plot_run
-from tpnet_dist.training.preflight import Forecast, remarks_on
+from tpnet_dist.training.preflight import Preflight
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
@@ -31,19 +31,19 @@ def train(
 ) -> dict[str, Any]:
     """Start the run, go on with it (unless it is to be `fresh`), or show what it came to; every rank gets the
     results."""
-    Forecast.of(config, world)
+    preflight = Preflight.of(config, world)
     with RunFolder.locked(run_dir, world):
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
-        return _results(config, run, world, ProfileWish(profile_steps, run_dir / "profile"))
+        return _results(preflight, run, world, ProfileWish(profile_steps, run_dir / "profile"))
 
 
-def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
+def _results(preflight: Preflight, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
     """Those it has, or those it comes to."""
     results = world.on_first_rank(run.results)
     if results is not None:
         display_for(world.rank).say(f"{run.path}: this run is finished; here is what it came to")
     else:
-        results = _train_seeds(config, run, world, profile)
+        results = _train_seeds(preflight, run, world, profile)
     if world.rank == 0:
         print_results(results, Console())
     return results
@@ -51,7 +51,7 @@ def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish)
 
 def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     """The figures of every seed's best weights, by the settings given; the run stays as it is."""
-    Forecast.require_room_to_evaluate(config, world)
+    Preflight.to_evaluate(config, world)
     data, display = open_data(config, world), display_for(world.rank)
     passes = Passes(config, data)
 
@@ -74,11 +74,12 @@ def open_data(config: Config, world: World) -> RunData:
     return data
 
 
-def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
+def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
+    config = preflight.config
     data, display = open_data(config, world), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
     if world.rank == 0:
-        for remark in remarks_on(data.split, world.portions(config.training.portions)):
+        for remark in preflight.remarks():
             display.say(remark)
     passes = Passes(config, data)
     by_seed = {}

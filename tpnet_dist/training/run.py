@@ -51,13 +51,15 @@ def _results(preflight: Preflight, run: RunFolder, world: World, profile: Profil
 
 def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     """The figures of every seed's best weights, by the settings given; the run stays as it is."""
-    Preflight.to_evaluate(config, world)
-    data, display = open_data(config, world), display_for(world.rank)
+    preflight = Preflight.to_evaluate(config, world)
+    data, display = open_data(config, world, preflight), display_for(world.rank)
     passes = Passes(config, data)
 
     def evaluate_seed(seed: int) -> dict[str, Any]:
         world.phase.now = f"the evaluation of seed {seed}"
-        parts = RunModel.build(config, data.log, world, seed, data.row_exchange)
+        parts = RunModel.build(
+            config, data.log, world, seed, data.row_exchange, borrowed_rows=data.borrowed_rows
+        )
         scorer = Scorer(config, data, parts, display)
         figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data, display), display)
         return {**figures, **scorer.facts()}
@@ -67,16 +69,17 @@ def evaluate(run: RunFolder, config: Config, world: World) -> dict[str, Any]:
     return {**combined(by_seed), **facts_of(config, world), **_baselines(passes)}
 
 
-def open_data(config: Config, world: World) -> RunData:
-    """The same on every rank, or an error that names what differs."""
-    data = RunData.open(config, world)
+def open_data(config: Config, world: World, preflight: Preflight | None = None) -> RunData:
+    """The same on every rank, or an error that names what differs; what preflight read is not read again."""
+    preflight = preflight or Preflight.of(config, world)
+    data = RunData.open(config, world, preflight.opened, preflight.needed.borrowed_rows)
     world.require_agreement(data.log.manifest.content())
     return data
 
 
 def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: ProfileWish) -> dict[str, Any]:
     config = preflight.config
-    data, display = open_data(config, world), display_for(world.rank)
+    data, display = open_data(config, world, preflight), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
     if world.rank == 0:
         for remark in preflight.remarks():

@@ -3,16 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 import torch
 
 from benchmarks.rank_pool import world_of_one
 from tests.support.training_runs import small_config, small_log
+from tpnet_dist.batches.run_data import OpenedLog, RunData
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.shards import EventColumns
 from tpnet_dist.sizing import rank_memory
 from tpnet_dist.training import run
 from tpnet_dist.training.preflight import Preflight
@@ -106,3 +110,43 @@ def test_ranks_with_uneven_slices_are_told_why(
         "rank; --training.portions 1 is faster, and rounds otherwise."
     )
     assert (sentence in remarks) == told
+
+
+class Opened(Exception):
+    """All that a run reads before its first seed has been read."""
+
+
+def stop_when_opened(config: Config, data: RunData) -> None:
+    raise Opened
+
+
+@pytest.mark.parametrize("batching", ["events", "timestamps"])
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_a_run_reads_the_log_once_to_open_it_and_twice_for_each_neighbour_index(
+    config: Config,
+    on_host: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+    batching: Literal["events", "timestamps"],
+) -> None:
+    config = replace(config, data=replace(config.data, batching=batching))
+    events_read, stream = [0], EventLog.stream
+
+    def counted(log: EventLog, start: int = 0, stop: int | None = None, **how: Any) -> Iterator[EventColumns]:
+        events_read[0] += (len(log) if stop is None else stop) - start
+        return stream(log, start, stop, **how)
+
+    monkeypatch.setattr(EventLog, "stream", counted)
+    monkeypatch.setattr(run, "Passes", stop_when_opened)
+    opened = OpenedLog.read(config)
+    if command == "train":
+        # looks whether any test event is inductive, to say so
+        opened.split.inductive(opened.split.test)
+    wanted, events_read[0] = events_read[0], 0
+    with pytest.raises(Opened):
+        if command == "train":
+            run.train(config, tmp_path / "run", on_host)
+        else:
+            run.evaluate(RunFolder(tmp_path), config, on_host)
+    assert events_read == [wanted + 2 * (opened.split.train.stop + len(opened.log))]

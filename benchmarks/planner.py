@@ -33,7 +33,7 @@ from tpnet_dist.sizing.data_traffic import DataTraffic
 from tpnet_dist.sizing.devices import Device, device_named
 from tpnet_dist.sizing.exchange_count import RowTraffic, TrafficCounter, mean_traffic
 from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, row_bytes_of
-from tpnet_dist.sizing.rank_bytes import borrowed_rows_of, rank_bytes
+from tpnet_dist.sizing.rank_bytes import rank_bytes
 from tpnet_dist.sizing.step_time import scoring_step_time, training_step_time
 
 PROGRAM = "python -m benchmarks.planner"
@@ -72,10 +72,12 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
     is_counted = count_recording or not by_node
     counter = TrafficCounter(config, data.shape, ranks, line["borrowed_rows"])
     traffic = traffic_of(data, counter, ranks, steps, count_recording=count_recording and by_node)
-    room = borrowed_rows_of(config, data.shape, ranks, device, train_share=0.0)
+    # the study has one neighbour index, of all events
+    shape = replace(data.shape, train_share=0.0)
+    borrowed_rows = rank_bytes(config, shape, ranks, device).borrowed_rows
     # a run of epochs fills its slots; so few steps take what they put into them
     filled = replace(config, memory=replace(config.memory, borrowed_rows=counter.rows_held))
-    sizes = rank_bytes(filled, data.shape, ranks, device, train_share=0.0)
+    sizes = rank_bytes(filled, shape, ranks, device)
     sent = {phase: sum(one.bytes for one in of_ranks) for phase, of_ranks in traffic.items()}
     if not by_node:
         sent["propagation"] = bytes_of_swap(config, data.shape, ranks)
@@ -96,7 +98,7 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
         "ranks": ranks,
         "layout": line["layout"],
         "borrowed_rows": {
-            **pair(room, line["borrowed_rows"]),
+            **pair(borrowed_rows, line["borrowed_rows"]),
             "held": pair(counter.rows_held, line["borrowed_rows_held"]),
         },
         "parts": dict(sizes.parts()),

@@ -33,15 +33,15 @@ def _run(settings: TrainSettings) -> None:
     from rich.console import Console
 
     from tpnet_dist.distributed.rank_scope import rank_scope
-    from tpnet_dist.training.preflight import Forecast
+    from tpnet_dist.training.preflight import Preflight
 
     if settings.debug:
         logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
     with rank_scope(PROGRAM, timeout_of(settings)) as world:
         if settings.check:
-            forecast = Forecast.of(_agreed_config(settings, world), world)
+            preflight = Preflight.of(_agreed_config(settings, world), world)
             if world.rank == 0:
-                forecast.show(Console())
+                preflight.show(Console())
             return
         outcome = train_on_ranks(settings, world, again=_again)
         if outcome.stopped and world.rank == 0:

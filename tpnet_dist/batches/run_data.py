@@ -26,14 +26,27 @@ PartName = Literal["val", "test"]
 
 
 @dataclass(frozen=True)
-class RunData:
-    """The same for all seeds of a run."""
+class OpenedLog:
+    """A log, split, and its training part in batches: the same for all that is done with it."""
 
-    config: Config
-    world: World
     log: EventLog
     split: Split
     train_plan: BatchPlan
+
+    @classmethod
+    def read(cls, config: Config) -> "OpenedLog":
+        """Reads the log a few times, though no features of it."""
+        log = EventLog(config.data.folder)
+        split = split_of(log, config.data)
+        return cls(log, split, plan_of(split.train, config, config.training.batch_size))
+
+
+@dataclass(frozen=True)
+class RunData(OpenedLog):
+    """With who met whom; the same for all seeds of a run."""
+
+    config: Config
+    world: World
     train_neighbors: ShardedNeighbors
     """Training sees training events only."""
     all_neighbors: ShardedNeighbors
@@ -41,33 +54,30 @@ class RunData:
     row_exchange: Exchange
     """Rows of the memory travel by it, one seed's after the other's: one for each would stay for good, with
     its threads and, under NCCL, its buffers."""
+    borrowed_rows: int | None = None
+    """How many rows of other ranks each seed's memory keeps; None: as many as fit when it is made."""
 
     @classmethod
-    def open(cls, config: Config, world: World) -> "RunData":
+    def open(
+        cls, config: Config, world: World, opened: OpenedLog | None = None, borrowed_rows: int | None = None
+    ) -> "RunData":
+        """`opened`: what has been read of the log already."""
         # look-ups are planned on the host
         lookups, rows = world.new_host_exchange(), world.new_exchange()
-        return world.on_every_rank(lambda: cls._on_this_rank(config, world, lookups, rows))
 
-    @classmethod
-    def _on_this_rank(cls, config: Config, world: World, lookups: Exchange, rows: Exchange) -> "RunData":
-        log = EventLog(config.data.folder)
-        split = split_of(log, config.data)
-        blocks = Blocks(log.num_nodes, world.num_ranks)
+        def on_this_rank() -> "RunData":
+            found = opened or OpenedLog.read(config)
+            return cls(
+                **vars(found),
+                config=config,
+                world=world,
+                train_neighbors=_neighbors_in(found.split.train, world, lookups),
+                all_neighbors=_neighbors_in(EventView(found.log, 0, len(found.log)), world, lookups),
+                row_exchange=rows,
+                borrowed_rows=borrowed_rows,
+            )
 
-        def neighbors_in(view: EventView) -> ShardedNeighbors:
-            index = build_neighbor_index(lambda: chunks_of(view), *blocks.range_of(world.rank))
-            return ShardedNeighbors(index, log.num_nodes, lookups)
-
-        return cls(
-            config=config,
-            world=world,
-            log=log,
-            split=split,
-            train_plan=plan_of(split.train, config, config.training.batch_size),
-            train_neighbors=neighbors_in(split.train),
-            all_neighbors=neighbors_in(EventView(log, 0, len(log))),
-            row_exchange=rows,
-        )
+        return world.on_every_rank(on_this_rank)
 
     def part(self, name: PartName) -> EventView:
         return self.split.val if name == "val" else self.split.test
@@ -101,6 +111,11 @@ class RunData:
         """Of the last event the memory holds when a part begins."""
         before = self.split.val if name == "test" and self.config.evaluation.update else self.split.train
         return self.time_before(before)
+
+
+def _neighbors_in(view: EventView, world: World, lookups: Exchange) -> ShardedNeighbors:
+    own = Blocks(view.log.num_nodes, world.num_ranks).range_of(world.rank)
+    return ShardedNeighbors(build_neighbor_index(lambda: chunks_of(view), *own), view.log.num_nodes, lookups)
 
 
 def planner_of(

@@ -1,6 +1,6 @@
 """How large a log is: all that a plan needs to know of one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpnet_dist.errors import InputError
 
@@ -16,6 +16,8 @@ class LogShape:
     num_nodes: int
     node_width: int = 0
     edge_width: int = 0
+    train_share: float | None = None
+    """Of its events, those that training sees; None where nobody has split it."""
 
     def __post_init__(self) -> None:
         for name in ("num_events", "num_nodes"):
@@ -32,9 +34,5 @@ class LogShape:
 
     def scaled(self, times: float) -> "LogShape":
         """A log of the same kind: as many events per node, the same features."""
-        return LogShape(
-            max(1, round(self.num_events * times)),
-            max(2, round(self.num_nodes * times)),
-            self.node_width,
-            self.edge_width,
-        )
+        events, nodes = round(self.num_events * times), round(self.num_nodes * times)
+        return replace(self, num_events=max(1, events), num_nodes=max(2, nodes))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tpnet_dist.batches.event_batches import batches_to_record
 from tpnet_dist.batches.negatives import Universe
-from tpnet_dist.batches.run_data import chunks_of, plan_of, planner_of
+from tpnet_dist.batches.run_data import chunks_of, plan_of, planner_of, split_of
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange import LocalExchange
@@ -21,7 +21,7 @@ from tpnet_dist.neighbors.sharded import ShardedNeighbors
 from tpnet_dist.sizing.devices import Device
 from tpnet_dist.sizing.exchange_count import RowTraffic, TrafficCounter, mean_traffic
 from tpnet_dist.sizing.memory_sizes import padding_node_of
-from tpnet_dist.sizing.rank_bytes import borrowed_rows_of
+from tpnet_dist.sizing.rank_bytes import rank_bytes
 
 KEY = SampleKey(0, 0)
 SAMPLED_BATCHES = 64
@@ -33,13 +33,14 @@ def count_data(
 ) -> tuple[LogShape, RowTraffic | None]:
     """A log's shape, and of the mean rank what it exchanges; None where there is nobody or nothing to ask."""
     log = EventLog(folder)
+    shape = replace(log.shape, train_share=len(split_of(log, config.data).train) / len(log))
     if num_ranks == 1 or not needs_of(config).rows:
-        return log.shape, None
-    borrowed_rows = borrowed_rows_of(config, log.shape, num_ranks, device)
+        return shape, None
+    borrowed_rows = rank_bytes(config, shape, num_ranks, device).borrowed_rows
     of_ranks = DataTraffic(log, config, device.type).of_last(
         SAMPLED_BATCHES, num_ranks, borrowed_rows=borrowed_rows
     )
-    return log.shape, mean_traffic(of_ranks)
+    return shape, mean_traffic(of_ranks)
 
 
 class DataTraffic:

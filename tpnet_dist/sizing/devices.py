@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.sizing.rank_memory import RankMemory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,13 @@ class Device:
             raise InputError(
                 f"ranks_per_host is {self.ranks_per_host}, but must be whole; correct the device's file"
             )
+
+    def rank_memory(self, num_ranks: int) -> RankMemory:
+        """Where nobody else is at work."""
+        if not self.is_host:
+            return RankMemory(self.memory_bytes - self.base_bytes, 1, is_host=False)
+        sharers = min(num_ranks, self.ranks_per_host)
+        return RankMemory(self.host_memory_bytes - sharers * self.base_bytes, sharers, is_host=True)
 
     def rate(self, *, bfloat16: bool = False) -> float:
         """Operations per second in matrix products that can be hoped for."""

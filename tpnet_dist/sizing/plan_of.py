@@ -13,7 +13,7 @@ from tpnet_dist.sizing.exchange_count import RowTraffic, expected_traffic
 from tpnet_dist.sizing.memory_sizes import memory_width
 from tpnet_dist.sizing.rank_bytes import RankBytes, rank_bytes, train_share_of
 from tpnet_dist.sizing.step_time import StepTime, training_step_time
-from tpnet_dist.sizing.verdict import Room, fits, largest_log, remedies, rooms
+from tpnet_dist.sizing.verdict import PlaceBytes, bytes_by_place, fits, largest_log, remedies
 
 CURVE = tuple(2**power for power in range(11))
 """Numbers of ranks of the scaling curve: 1 … 1024."""
@@ -44,7 +44,7 @@ class Plan:
     """As asked for, or one event for each rank."""
     is_batch_raised: bool
     sizes: RankBytes
-    rooms: list[Room]
+    places: list[PlaceBytes]
     remedies: list[str]
     largest: LogShape | None
     traffic: RowTraffic
@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        return all(room.is_enough for room in self.rooms)
+        return all(place.is_enough for place in self.places)
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
@@ -73,7 +73,8 @@ class Plan:
             "width": self.width,
             "batch_size": self.batch_size,
             "bytes_per_rank": dict(self.sizes.parts()) | {"total": self.sizes.total},
-            "rooms": [vars(room) | {"is_enough": room.is_enough} for room in self.rooms],
+            "borrowed_rows_per_rank": self.sizes.borrowed_rows,
+            "places": [vars(place) | {"is_enough": place.is_enough} for place in self.places],
             "fits": self.fits,
             "remedies": self.remedies,
             "largest_events": len(self.largest) if self.largest else 0,
@@ -99,10 +100,10 @@ def make_plan(
     asked, config = config, with_an_event_each(config, num_ranks)
     traffic = counted or expected_traffic(config, log, num_ranks)
     sizes = rank_bytes(config, log, num_ranks, device)
-    room = rooms(sizes, device, num_ranks)
+    places = bytes_by_place(sizes, device, num_ranks)
     step = training_step_time(config, log, num_ranks, device, traffic)
-    is_tight = not all(one.is_enough for one in room)
-    train_share = train_share_of(config)
+    is_tight = not all(place.is_enough for place in places)
+    train_share = train_share_of(config, log)
     events_per_step = config.training.batch_size * config.training.batches_per_step
     return Plan(
         log=log,
@@ -112,7 +113,7 @@ def make_plan(
         batch_size=config.training.batch_size,
         is_batch_raised=config != asked,
         sizes=sizes,
-        rooms=room,
+        places=places,
         remedies=list(remedies(config, log, num_ranks, device)) if is_tight else [],
         largest=largest_log(config, log, num_ranks, device),
         traffic=traffic,

@@ -1,4 +1,8 @@
-"""What a rank holds while it trains, part by part, on its device and on its host."""
+"""What a rank holds while it trains, part by part: for a run that is about to start, and for a planned one.
+
+A run is held against `NeededBytes`, which it cannot do without; rows of others take of the rest. A plan has
+the same parts, to the byte, and adds what comes on top of them (`RankBytes`).
+"""
 
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -7,24 +11,28 @@ from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.models.registry import needs_of
-from tpnet_dist.neighbors.index import BYTES_PER_ENTRY
+from tpnet_dist.models.spec import weight_dtype
 from tpnet_dist.sizing.devices import Device
 from tpnet_dist.sizing.memory_sizes import (
     FLOAT_BYTES,
-    STATES_PER_WEIGHT,
     borrowed_bytes_of,
     clock_bytes_of,
     memory_nodes,
+    neighbor_bytes_of,
     row_bytes_of,
-    rows_to_keep,
     slots_of,
     step_bytes_of,
 )
 from tpnet_dist.sizing.model_cost import training_cost, weight_count
+from tpnet_dist.sizing.rank_memory import RankMemory
 
 Place = Literal["device", "host"]
 PLACES: dict[str, Place] = {"neighbors": "host", "clocks": "host", "features": "host", "host_base": "host"}
 """Of parts that are not on the device; what the others are computed with is."""
+STATES_PER_WEIGHT = 4
+"""Weight, gradient, two moments of Adam. Gradients travel where they lie."""
+_SHARE_TO_BORROW = 8
+"""By default borrowed rows take one part in so many of a rank's RAM."""
 _PLACES_OF_GRADIENTS = 2
 """Beside the largest tensor: its gradient, and that before it."""
 _PLACES_ON_THE_WAY = 2
@@ -35,9 +43,9 @@ Measured after a dozen steps at 1e5 to 1e7 edges on one and two ranks: 1.28 to 1
 after thousands of steps of UCI 1.9 times."""
 
 
-@dataclass(frozen=True)
-class RankBytes:
-    """Of the largest rank."""
+@dataclass(frozen=True, kw_only=True)
+class NeededBytes:
+    """Of one rank; no rows and no clocks where there is no memory."""
 
     rows: int
     borrowed: int
@@ -45,14 +53,30 @@ class RankBytes:
     neighbors: int
     """Of training events, and of all."""
     clocks: int
-    """When each of its nodes had its last event."""
-    features: int
-    """Mapped from files, read as they are needed: the most of it that a host may come to hold."""
+    """When each of its nodes had its last event; those of borrowed rows are counted with them."""
     weights: int
-    """With gradients, the optimizer's state and a copy of the gradients under way."""
+    """With gradients and the optimizer's state."""
+    step: int
+    """What a step works with, at the least."""
+    borrowed_rows: int
+    """How many they are."""
+
+    def parts(self) -> list[tuple[str, int]]:
+        return [
+            (field.name, getattr(self, field.name)) for field in fields(self) if field.name != "borrowed_rows"
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankBytes(NeededBytes):
+    """Of the largest rank, with all that comes on top."""
+
     activations: int
+    """What a step is counted to take beyond its least."""
     in_flight: int
     """Rows fetched for the batches ahead, and on their way."""
+    features: int
+    """Mapped from files, read as they are needed: the most of it that a host may come to hold."""
     base: int
     """What a process holds before it has any data, on its device."""
     host_base: int
@@ -68,72 +92,84 @@ class RankBytes:
     def total(self) -> int:
         return sum(value for _, value in self.parts())
 
-    def parts(self) -> list[tuple[str, int]]:
-        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+
+def needed_bytes(
+    config: Config, log: LogShape, num_ranks: int, memory: RankMemory, *, neighbors: int, rank: int = 0
+) -> NeededBytes:
+    """`neighbors`: bytes of its neighbour index that are not there yet."""
+    weights = weight_count(config, log) * weight_dtype(config).itemsize * STATES_PER_WEIGHT
+    step, rows, clocks, borrowed_rows = step_bytes_of(config, log, num_ranks), 0, 0, 0
+    if needs_of(config).rows:
+        own = Blocks(memory_nodes(config, log), num_ranks).rows_per_rank
+        rows, clocks = own * row_bytes_of(config, log), own * clock_bytes_of(config.memory)
+        free = memory.free_per_rank - neighbors * memory.is_host
+        borrowed_rows = rows_to_borrow(
+            config.memory.borrowed_rows,
+            borrowed_bytes_of(config, log),
+            remote=remote_nodes(config, log, num_ranks, rank),
+            free=free,
+            left=free - rows - clocks * memory.is_host - weights - step,
+        )
+    return NeededBytes(
+        rows=rows,
+        borrowed=borrowed_rows * borrowed_bytes_of(config, log),
+        neighbors=neighbors,
+        clocks=clocks,
+        weights=weights,
+        step=step,
+        borrowed_rows=borrowed_rows,
+    )
 
 
-def train_share_of(config: Config) -> float:
-    """Of the events, what training may see; of it, events of nodes that are to be new are left out."""
-    return 1 - config.data.val_share - config.data.test_share
+def rows_to_borrow(asked: int | None, row_bytes: int, *, remote: int, free: int, left: int) -> int:
+    """Of the `remote` rows, as many as may be; `left`: of what is free, beside all that a rank must have."""
+    most = free // _SHARE_TO_BORROW // row_bytes if asked is None else asked
+    # the other half is for what a step takes beyond its least
+    fitting = left // 2 // row_bytes
+    return max(0, min(most, fitting, remote))
 
 
-def rank_bytes(
-    config: Config, log: LogShape, num_ranks: int, device: Device, *, train_share: float | None = None
-) -> RankBytes:
-    """`train_share`: of the events that training sees, which have a neighbour index of their own."""
+def remote_nodes(config: Config, log: LogShape, num_ranks: int, rank: int) -> int:
+    """Whose rows are other ranks'."""
+    nodes = memory_nodes(config, log)
+    return nodes - len(range(*Blocks(nodes, num_ranks).range_of(rank)))
+
+
+def exchanged_bytes(config: Config, log: LogShape, num_ranks: int, rank: int, events: int) -> int:
+    """Of rows that reach a rank for its so many events of a batch, at the most: if it holds none, and no two
+    slots share one."""
+    if not needs_of(config).rows:
+        return 0
+    most = min(slots_of(config, events), remote_nodes(config, log, num_ranks, rank))
+    return most * borrowed_bytes_of(config, log)
+
+
+def train_share_of(config: Config, log: LogShape) -> float:
+    """Of the events, what training sees; where nobody has split them, events of new nodes are among it."""
+    return 1 - config.data.val_share - config.data.test_share if log.train_share is None else log.train_share
+
+
+def rank_bytes(config: Config, log: LogShape, num_ranks: int, device: Device) -> RankBytes:
+    num_train = round(len(log) * train_share_of(config, log))
+    neighbors = neighbor_bytes_of(len(log), num_train, num_ranks)
+    needed = needed_bytes(config, log, num_ranks, device.rank_memory(num_ranks), neighbors=neighbors)
     events = -(-config.training.batch_size // num_ranks)
-    cost, nodes = training_cost(config, log, events), memory_nodes(config, log)
-    has_memory = needs_of(config).rows
-    own = Blocks(nodes, num_ranks).rows_per_rank if has_memory else 0
-    held = _HELD_BY_MALLOC if device.is_host else 1.0
+    cost, held = training_cost(config, log, events), _HELD_BY_MALLOC if device.is_host else 1.0
+    counted = int(held * (cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes))
     return RankBytes(
-        rows=own * row_bytes_of(config, log),
-        borrowed=borrowed_rows_of(config, log, num_ranks, device, train_share=train_share)
-        * borrowed_bytes_of(config, log),
-        neighbors=_neighbor_bytes(config, log, num_ranks, train_share),
-        clocks=clock_bytes_of(config.memory) * own,
+        **vars(needed),
+        activations=max(0, counted - needed.step),
+        in_flight=int(held * _in_flight(config, log, num_ranks, events)),
         features=FLOAT_BYTES * (log.num_nodes * log.node_width + len(log) * log.edge_width),
-        weights=weight_count(config, log) * FLOAT_BYTES * (STATES_PER_WEIGHT + (num_ranks > 1)),
-        activations=int(held * (cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes)),
-        in_flight=int(held * _in_flight(config, log, num_ranks, events)) if has_memory else 0,
         base=device.base_bytes,
         host_base=0 if device.is_host else device.host_base_bytes,
     )
 
 
-def borrowed_rows_of(
-    config: Config, log: LogShape, num_ranks: int, device: Device, *, train_share: float | None = None
-) -> int:
-    """How many rows of others the first rank keeps, by the rule of a run; where nobody else is at work."""
-    if not needs_of(config).rows:
-        return 0
-    nodes = memory_nodes(config, log)
-    own = Blocks(nodes, num_ranks).rows_per_rank
-    free, clocks = device.memory_bytes - device.base_bytes, 0
-    if device.is_host:
-        sharers = min(num_ranks, device.ranks_per_host)
-        free = device.host_memory_bytes // sharers - device.base_bytes
-        # which are there before a run looks for room
-        free -= _neighbor_bytes(config, log, num_ranks, train_share)
-        clocks = clock_bytes_of(config.memory) * own
-    weights = weight_count(config, log) * FLOAT_BYTES * STATES_PER_WEIGHT
-    rows, step = own * row_bytes_of(config, log), step_bytes_of(config, log, num_ranks)
-    return rows_to_keep(
-        config.memory.borrowed_rows,
-        borrowed_bytes_of(config, log),
-        remote=nodes - own,
-        free=max(0, free),
-        left=free - rows - clocks - weights - step,
-    )
-
-
-def _neighbor_bytes(config: Config, log: LogShape, num_ranks: int, train_share: float | None) -> int:
-    train_share = train_share_of(config) if train_share is None else train_share
-    return int(BYTES_PER_ENTRY * 2 * len(log) * (1 + train_share) / num_ranks)
-
-
 def _in_flight(config: Config, log: LogShape, num_ranks: int, events: int) -> int:
     """Of the batch in work, those ahead of it, and that on its way, if no two slots share a node."""
+    if not needs_of(config).rows:
+        return 0
     slots = min(slots_of(config, events), log.num_nodes)
     on_the_way = _PLACES_ON_THE_WAY if num_ranks > 1 else 0
     return (config.memory.prefetch + 1 + on_the_way) * slots * row_bytes_of(config, log)

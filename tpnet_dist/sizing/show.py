@@ -17,7 +17,8 @@ PARTS = {
     "clocks": "clocks of its rows",
     "features": "features, mapped from files",
     "weights": "weights, gradients, Adam",
-    "activations": "activations",
+    "step": "a step, at the least",
+    "activations": "activations beyond that",
     "in_flight": "rows fetched ahead",
     "base": "process and libraries",
     "host_base": "the same on the host",
@@ -40,11 +41,11 @@ def show_plan(plan: Plan, console: Console) -> None:
         highlight=False,
     )
     console.print(_bytes_table(plan))
-    for room in plan.rooms:
-        verdict = "fits" if room.is_enough else "does NOT fit"
-        what = "a device" if room.place == "device" else "a host with all its ranks"
+    for place in plan.places:
+        verdict = "fits" if place.is_enough else "does NOT fit"
+        what = "a device" if place.place == "device" else "a host with all its ranks"
         console.print(
-            f"{what}: {readable_bytes(room.needed)} of {readable_bytes(room.there)}: {verdict}",
+            f"{what}: {readable_bytes(place.needed)} of {readable_bytes(place.there)}: {verdict}",
             highlight=False,
             soft_wrap=True,
         )

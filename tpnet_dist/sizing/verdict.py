@@ -15,8 +15,8 @@ _MOST_RANKS = 4096
 
 
 @dataclass(frozen=True)
-class Room:
-    """What is needed and what there is, in one place."""
+class PlaceBytes:
+    """What is needed and what there is, on a device or on a host with all its ranks."""
 
     place: Place
     needed: int
@@ -27,25 +27,21 @@ class Room:
         return self.needed <= self.there
 
 
-def rooms(sizes: RankBytes, device: Device, num_ranks: int) -> list[Room]:
-    """Of a device, and of a host and all its ranks."""
-    sharers = min(num_ranks, device.ranks_per_host)
+def bytes_by_place(sizes: RankBytes, device: Device, num_ranks: int) -> list[PlaceBytes]:
+    sharers, features = min(num_ranks, device.ranks_per_host), sizes.features
+    on_host = sizes.total if device.is_host else sizes.on("host", device)
+    # ranks of a host share one memory, and map the same files
+    host = PlaceBytes("host", (on_host - features) * sharers + features, device.host_memory_bytes)
     if device.is_host:
-        # ranks of a host share one memory, and map the same files
-        needed = (sizes.total - sizes.features) * sharers + sizes.features
-        return [Room("host", needed, device.host_memory_bytes)]
-    needed = (sizes.on("host", device) - sizes.features) * sharers + sizes.features
-    return [
-        Room("device", sizes.on("device", device), device.memory_bytes),
-        Room("host", needed, device.host_memory_bytes),
-    ]
+        return [host]
+    return [PlaceBytes("device", sizes.on("device", device), device.memory_bytes), host]
 
 
 def fits(config: Config, log: LogShape, num_ranks: int, device: Device) -> bool:
     if len(log) > MAX_EVENTS:
         return False
     sizes = rank_bytes(config, log, num_ranks, device)
-    return all(room.is_enough for room in rooms(sizes, device, num_ranks))
+    return all(place.is_enough for place in bytes_by_place(sizes, device, num_ranks))
 
 
 def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> Iterator[str]:

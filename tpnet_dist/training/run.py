@@ -21,7 +21,7 @@ from tpnet_dist.files.progress import Display, display_for
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, mean_exchange, read_lines
-from tpnet_dist.training.preflight import Forecast, remarks_on
+from tpnet_dist.training.preflight import Preflight
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
@@ -34,19 +34,19 @@ def train(
 ) -> Results:
     """Start the run, go on with it (unless it is to be `fresh`), or show what it came to; every rank gets the
     results."""
-    Forecast.of(config, world)
+    preflight = Preflight.of(config, world)
     with RunFolder.locked(run_dir, world):
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
-        return _results(config, run, world, ProfileWish(profile_steps, run_dir / "profile"))
+        return _results(preflight, run, world, ProfileWish(profile_steps, run_dir / "profile"))
 
 
-def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> Results:
+def _results(preflight: Preflight, run: RunFolder, world: World, profile: ProfileWish) -> Results:
     """Those it has, or those it comes to."""
     results = world.on_first_rank(run.results)
     if results is not None:
         display_for(world.rank).say(f"{run.path}: this run is finished; here is what it came to")
     else:
-        results = _train_seeds(config, run, world, profile)
+        results = _train_seeds(preflight, run, world, profile)
     if world.rank == 0:
         print_results(results, Console())
     return results
@@ -54,13 +54,15 @@ def _results(config: Config, run: RunFolder, world: World, profile: ProfileWish)
 
 def evaluate(run: RunFolder, config: Config, world: World) -> Results:
     """The figures of every seed's best weights, by the settings given; the run stays as it is."""
-    Forecast.require_room_to_evaluate(config, world)
-    started, data, display = datetime.now(UTC), open_data(config, world), display_for(world.rank)
+    started, preflight = datetime.now(UTC), Preflight.to_evaluate(config, world)
+    data, display = open_data(config, world, preflight), display_for(world.rank)
     passes = Passes(config, data)
 
     def evaluate_seed(seed: int) -> SeedResults:
         world.phase.now = f"the evaluation of seed {seed}"
-        parts = RunModel.build(config, data.log, world, seed, data.row_exchange)
+        parts = RunModel.build(
+            config, data.log, world, seed, data.row_exchange, borrowed_rows=data.borrowed_rows
+        )
         scorer = Scorer(config, data, parts, display)
         figures = evaluate_best(Evaluator(scorer, passes), _checkpoints(run, seed, data, display), display)
         return SeedResults(
@@ -72,18 +74,20 @@ def evaluate(run: RunFolder, config: Config, world: World) -> Results:
     return _with_circumstances(by_seed, passes, started)
 
 
-def open_data(config: Config, world: World) -> RunData:
-    """The same on every rank, or an error that names what differs."""
-    data = RunData.open(config, world)
+def open_data(config: Config, world: World, preflight: Preflight | None = None) -> RunData:
+    """The same on every rank, or an error that names what differs; what preflight read is not read again."""
+    preflight = preflight or Preflight.of(config, world)
+    data = RunData.open(config, world, preflight.opened, preflight.needed.borrowed_rows)
     world.require_agreement(data.log.manifest.content())
     return data
 
 
-def _train_seeds(config: Config, run: RunFolder, world: World, profile: ProfileWish) -> Results:
-    started, data, display = datetime.now(UTC), open_data(config, world), display_for(world.rank)
+def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: ProfileWish) -> Results:
+    started, config = datetime.now(UTC), preflight.config
+    data, display = open_data(config, world, preflight), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
     if world.rank == 0:
-        for remark in remarks_on(data.split, world.portions(config.training.portions)):
+        for remark in preflight.remarks():
             display.say(remark)
     passes = Passes(config, data)
     by_seed = {}

@@ -14,7 +14,9 @@ from tpnet_dist.evaluation.model_parts import ModelParts, build_memory
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.models.registry import spec_of
 from tpnet_dist.models.spec import weight_dtype
-from tpnet_dist.sizing.memory_sizes import MemorySizes, free_for, padding_node_of, weight_bytes_of
+from tpnet_dist.sizing.memory_sizes import padding_node_of
+from tpnet_dist.sizing.rank_bytes import needed_bytes
+from tpnet_dist.sizing.rank_memory import RankMemory
 from tpnet_dist.training.deepspeed_engine import DeepSpeedEngine
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.engine import DdpEngine, Engine
@@ -29,15 +31,26 @@ class RunModel(ModelParts):
 
     @classmethod
     def build(
-        cls, config: Config, log: EventLog, world: World, seed: int, exchange: Exchange | None = None
+        cls,
+        config: Config,
+        log: EventLog,
+        world: World,
+        seed: int,
+        exchange: Exchange | None = None,
+        *,
+        borrowed_rows: int | None = None,
     ) -> "RunModel":
-        """`exchange`: one that nobody uses any more, whose account begins anew; None: a new one."""
+        """`exchange`: one that nobody uses any more, whose account begins anew; None: a new one.
+        `borrowed_rows`: of other ranks, to be kept; None: as many as fit now, where neighbours are there."""
+        if borrowed_rows is None:
+            borrowed_rows = needed_bytes(
+                config, log.shape, world.num_ranks, RankMemory.of(world), neighbors=0, rank=world.rank
+            ).borrowed_rows
         exchange = exchange or world.new_exchange()
         exchange.account = ExchangeAccount()
         torch.manual_seed(seed)
         model = spec_of(config).make(config, log.shape).to(world.device)
-        sizes = MemorySizes.of(config, log, world, free=free_for(world), weights=weight_bytes_of(model))
-        memory = build_memory(config, log, exchange, world.device, seed, sizes.borrowed_rows)
+        memory = build_memory(config, log, exchange, world.device, seed, borrowed_rows)
         batch_maker = LinkBatchMaker(world.device, weight_dtype(config))
         engine = build_engine(config, model, world)
         step = TrainStep(model, engine, batch_maker, seed)

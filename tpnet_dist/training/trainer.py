@@ -50,7 +50,9 @@ class SeedTrainer:
         # parts
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
         self.profile = profile or ProfileWish()
-        self.parts = RunModel.build(config, data.log, data.world, seed, data.row_exchange)
+        self.parts = RunModel.build(
+            config, data.log, data.world, seed, data.row_exchange, borrowed_rows=data.borrowed_rows
+        )
         if self.parts.memory is not None and not is_compiled():
             display.say("compiling the memory's kernel, once for this machine: about 3 s")
         self.scorer = Scorer(config, data, self.parts, display)

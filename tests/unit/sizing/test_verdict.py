@@ -9,8 +9,8 @@ from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.neighbors.build import MAX_EVENTS
 from tpnet_dist.sizing.devices import Device, device_named
-from tpnet_dist.sizing.rank_bytes import borrowed_rows_of, rank_bytes
-from tpnet_dist.sizing.verdict import fits, largest_log, remedies, rooms
+from tpnet_dist.sizing.rank_bytes import rank_bytes
+from tpnet_dist.sizing.verdict import bytes_by_place, fits, largest_log, remedies
 
 CONFIG = Config(model=SMALL_MODEL)
 GPU = device_named("rtx3090")
@@ -42,7 +42,7 @@ def test_rows_of_others_that_a_run_keeps_are_counted() -> None:
     few = Config(memory=replace(Config().memory, borrowed_rows=1000))
     assert rank_bytes(few, log, 4, GPU).borrowed == 1000 * row
     remote = 2001 - -(-2001 // 4)
-    assert borrowed_rows_of(CONFIG, LogShape.random(100_000), 4, GPU) == remote, "or all there are"
+    assert rank_bytes(CONFIG, LogShape.random(100_000), 4, GPU).borrowed_rows == remote, "or all there are"
 
 
 def test_borrowed_rows_leave_half_of_the_room_to_activations() -> None:
@@ -85,8 +85,8 @@ def test_more_ranks_than_a_host_takes_are_more_hosts() -> None:
     """On cores they are all that helps: ranks of one host share its memory."""
     log, cores = LogShape.random(10**7), replace(device_named("cpu"), ranks_per_host=2)
     unborrowed = replace(CONFIG, memory=replace(CONFIG.memory, borrowed_rows=0))
-    [room] = rooms(rank_bytes(unborrowed, log, 2, cores), cores, 2)
-    tight = replace(cores, host_memory_bytes=room.needed * 9 // 10)
+    [host] = bytes_by_place(rank_bytes(unborrowed, log, 2, cores), cores, 2)
+    tight = replace(cores, host_memory_bytes=host.needed * 9 // 10)
     assert not fits(unborrowed, log, 2, tight)
     assert next(remedies(unborrowed, log, 2, tight)) == "4 ranks on 2 hosts"
 
@@ -106,14 +106,14 @@ def test_rows_of_others_may_be_what_is_too_much() -> None:
 def test_the_host_may_be_what_is_full() -> None:
     log = LogShape.random(100_000)
     device = small_gpu(10**12, host_bytes=1_000_000)
-    on_device, on_host = rooms(rank_bytes(CONFIG, log, 1, device), device, 1)
+    on_device, on_host = bytes_by_place(rank_bytes(CONFIG, log, 1, device), device, 1)
     assert on_device.is_enough and not on_host.is_enough
     assert on_host.needed == 2 * 100_000 * 1.7 * 10 + 8 * 2001 + GPU.host_base_bytes
 
 
 def test_every_process_takes_room_on_its_host() -> None:
     sizes = rank_bytes(CONFIG, LogShape.random(1), 8, GPU)
-    _, host = rooms(sizes, GPU, 8)
+    _, host = bytes_by_place(sizes, GPU, 8)
     assert host.needed > 4 * 3_000_000_000, "four ranks to a host"
     assert rank_bytes(CONFIG, LogShape.random(1), 2, device_named("cpu")).host_base == 0
 
@@ -149,5 +149,5 @@ def test_where_the_model_alone_is_too_large_no_log_fits() -> None:
 def test_on_cores_everything_is_in_one_memory_that_ranks_share() -> None:
     cores = device_named("cpu")
     sizes = rank_bytes(CONFIG, LogShape.random(100_000), 2, cores)
-    [room] = rooms(sizes, cores, 2)
-    assert (room.place, room.needed) == ("host", 2 * sizes.total)
+    [host] = bytes_by_place(sizes, cores, 2)
+    assert (host.place, host.needed) == ("host", 2 * sizes.total)

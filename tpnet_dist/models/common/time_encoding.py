@@ -12,7 +12,7 @@ class TimeEncoding(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # not by torch: on its meta device, where a forecast builds the model, that imports its compiler
+        # not by torch: on its meta device, where preflight builds the model, that imports its compiler
         self.frequency = nn.Parameter(torch.from_numpy(10.0 ** -np.linspace(0, 9, width)).float())
         self.phase = nn.Parameter(torch.zeros(width))
 

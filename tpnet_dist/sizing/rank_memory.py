@@ -1,0 +1,57 @@
+"""The memory a rank computes in: how much is free, who shares it, and the refusal of what does not fit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpnet_dist.distributed.host_memory import free_bytes
+from tpnet_dist.distributed.world import World
+from tpnet_dist.errors import InputError
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a rank must hold of one thing, where it computes."""
+
+    name: str
+    num_bytes: int
+    causes: str = ""
+    """Settings that make it smaller, if any do."""
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """Of a GPU, or of a host and all its ranks."""
+
+    free: int
+    """Before any rank holds a part of the run."""
+    sharers: int
+    """How many ranks live on it: those of a host share it; a GPU is a rank's own."""
+    is_host: bool
+    """Then neighbours and clocks, which are on the host in any case, lie beside rows and weights."""
+
+    @classmethod
+    def of(cls, world: World) -> "RankMemory":
+        """As it is now."""
+        is_host = world.device.type != "cuda"
+        return cls(free_bytes(world.device), world.ranks_per_node if is_host else 1, is_host)
+
+    @property
+    def free_per_rank(self) -> int:
+        return self.free // self.sharers
+
+    def require_fits(self, parts: Sequence[Part], width: int, *, command: str = "") -> None:
+        """For all ranks that share it. Borrowed rows are no part: they take what is left, or nothing.
+
+        `command`: how more ranks are used, where it is not said anyway.
+        """
+        if sum(part.num_bytes for part in parts) * self.sharers <= self.free:
+            return
+        *sizes, last = (f"{part.name} {part.num_bytes * self.sharers / 1e9:,.1f} GB" for part in parts)
+        causes = max(parts, key=lambda part: part.num_bytes).causes
+        where = "host" if self.is_host else "GPU"
+        # ranks of a host share what it has: there, more of them do not help
+        more_ranks = f"use more ranks{', on more hosts' * self.is_host}{f': {command}' if command else ''}"
+        raise InputError(
+            f"memory.width {width}: {', '.join(sizes)} and {last} on this {where}, but "
+            f"{self.free / 1e9:,.1f} GB are free; {f'lower {causes}, or ' if causes else ''}{more_ranks}"
+        )

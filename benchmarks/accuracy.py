@@ -32,7 +32,7 @@ from benchmarks.study import StudyRun, train_all
 from benchmarks.study_logs import StudyLog, builtin, find_logs
 from benchmarks.variants import MAY_OVERFLOW, PAPER_VARIANTS, VARIANTS, WHOLE, WIDTHS, width_variant
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.progress import display_for
 
 PROGRAM = "python -m benchmarks.accuracy"
@@ -146,7 +146,7 @@ def write_tables(
     lines = "".join(f"{json.dumps(row.as_line())}\n" for row in rows)
     contents = {folder / "accuracy.md": text, folder / "accuracy.jsonl": lines}
     for path, content in contents.items():
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(content.encode())
     return list(contents)
 

@@ -35,7 +35,7 @@ from benchmarks.rank_pool import RankPool
 from benchmarks.results_line import print_results_line
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.distributed.blocks import Blocks
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.distributed.world import World
 from tpnet_dist.memory.closure import close
 from tpnet_dist.memory.event_run import BatchEvents, EventRun
@@ -96,8 +96,8 @@ class Extent:
 class RankFigures:
     """Of the measured runs of one rank."""
 
-    rows: ExchangeAccount
-    lookups: ExchangeAccount
+    rows: ExchangeStats
+    lookups: ExchangeStats
     simulated_bytes: int = 0
     """Of layers 1 and above that would be borrowed if nothing were there."""
     layers_replayed: int = 0
@@ -136,8 +136,8 @@ class RankExchange:
 
     def _start(self) -> RankFigures:
         """Count from here on."""
-        self.memory.exchange.account, self.neighbors.exchange.account = ExchangeAccount(), ExchangeAccount()
-        return RankFigures(self.memory.exchange.account, self.neighbors.exchange.account)
+        self.memory.exchange.stats, self.neighbors.exchange.stats = ExchangeStats(), ExchangeStats()
+        return RankFigures(self.memory.exchange.stats, self.neighbors.exchange.stats)
 
     def _plans(self, start: int, stop: int, figures: RankFigures) -> Iterator[RunPlan]:
         """Of the runs of these events."""

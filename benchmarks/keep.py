@@ -18,7 +18,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.errors import InputError, errors_for_people
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 
 PROGRAM = "python -m benchmarks.keep"
 KEYS = ("benchmark", "results", "date", "commit", "versions", "machine")
@@ -56,7 +56,7 @@ def keep(line: str, folder: Path, name: str = "") -> Path:
             f"the name is {name!r}, but must be of letters, digits and underscores; write {plain!r}"
         )
     path = folder / f"{name}.json"
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
     return path
 

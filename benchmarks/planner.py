@@ -1,4 +1,4 @@
-"""Does the planner foretell what the scalability study measured on this machine?
+"""Does the planner predict what the scalability study measured on this machine?
 
     python -m tpnet_dist.plan --calibrate build/here.toml
     python -m benchmarks.scalability --edges 1e5 1e6 1e7
@@ -65,7 +65,7 @@ class Settings:
 
 
 def compare(line: Line, folder: Path, device: Device, *, count_recording: bool = True) -> Line:
-    """One case: foretold and measured; None for bytes that were not counted."""
+    """One case: predicted and measured; None for bytes that were not counted."""
     config, data, ranks = Config(), DataTraffic(EventLog(folder), Config()), line["ranks"]
     steps = line["circumstances"]["steps"] + WARM_UP_STEPS
     by_node = line["layout"] == "nodes" and ranks > 1
@@ -108,7 +108,7 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
 
 def is_within(name: str, both: dict[str, float]) -> bool:
     """Whether a figure is as near to the measured one as it has to be."""
-    return abs(both["foretold"] - both["measured"]) <= TOLERANCES[name] * both["measured"]
+    return abs(both["predicted"] - both["measured"]) <= TOLERANCES[name] * both["measured"]
 
 
 def traffic_of(
@@ -138,9 +138,9 @@ def bytes_of_swap(config: Config, log: LogShape, num_ranks: int) -> int:
     return sent * row_bytes_of(config, log) // width
 
 
-def pair(foretold: float, measured: float) -> dict[str, float]:
-    ratio = foretold / measured if measured else float(foretold == measured)
-    return {"foretold": foretold, "measured": measured, "ratio": ratio}
+def pair(predicted: float, measured: float) -> dict[str, float]:
+    ratio = predicted / measured if measured else float(predicted == measured)
+    return {"predicted": predicted, "measured": measured, "ratio": ratio}
 
 
 def print_table(figures: list[Line]) -> None:
@@ -159,7 +159,9 @@ def _cell(name: str, both: dict[str, float] | None) -> str:
         return "–"
     unit = 2**20 if name == "memory" else 1
     verdict = "yes" if both["is_within"] else "NO"
-    return f"{both['foretold'] / unit:,.0f} / {both['measured'] / unit:,.0f} = {both['ratio']:.2f}: {verdict}"
+    return (
+        f"{both['predicted'] / unit:,.0f} / {both['measured'] / unit:,.0f} = {both['ratio']:.2f}: {verdict}"
+    )
 
 
 def all_within(figures: list[Line]) -> dict[str, bool]:

@@ -138,7 +138,7 @@ def measure_size(edges: int, batch_sizes: tuple[int, ...], seconds: float) -> It
 
 
 def record_run(memory: Memory, run: EventRun) -> BatchTimes:
-    seconds = memory.exchange.account.seconds
+    seconds = memory.exchange.stats.seconds
     before = [seconds.get(name, 0.0) for name in STAGES]
     whole = seconds_of(lambda: memory.catch_up([run], run.num_events))
     stages = [seconds[name] - earlier for name, earlier in zip(STAGES, before, strict=True)]

@@ -22,7 +22,7 @@ from benchmarks.measuring import GIB, StopWatch, seconds_of, take_turns
 from benchmarks.propagation_against import Size
 from benchmarks.rank_pool import RankPool
 from benchmarks.recorder import DECAY, HOPS, RUN_BATCHES, random_runs
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.distributed.host_memory import keep_large_buffers
 from tpnet_dist.distributed.world import World
 from tpnet_dist.memory.event_run import EventRun
@@ -55,7 +55,7 @@ class Turn:
     recording: float
     whole: float
     stages: dict[str, float]
-    """Of the exchange's account."""
+    """Of the exchange's stats."""
     bytes_received: int
 
 
@@ -115,10 +115,10 @@ class RankRecorder:
         if self.layout == "columns":
             # they begin with the first event
             memory.reset(0)
-        memory.exchange.account = account = ExchangeAccount()
+        memory.exchange.stats = stats = ExchangeStats()
         self.world.wait_for_all()
         whole = seconds_of(lambda: memory.catch_up(runs, sum(run.num_events for run in runs.runs)))
-        return Turn(runs.seconds, whole, account.seconds, account.bytes_received)
+        return Turn(runs.seconds, whole, stats.seconds, stats.bytes_received)
 
 
 def record_on_rank(world: World, task: Task) -> Turn:

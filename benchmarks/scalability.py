@@ -40,7 +40,7 @@ from data_prep.synth import make_log
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 
 PROGRAM = "python -m benchmarks.scalability"
 Line = dict[str, Any]
@@ -189,7 +189,7 @@ class Study:
     def _keep(self, case: Case, line: Line) -> None:
         self.lines.append(line)
         self.done[case] = line
-        with whole_file(self.file) as file:
+        with atomic_write(self.file) as file:
             file.writelines(json.dumps(one).encode() + b"\n" for one in self.lines)
 
     def _why_not(self, case: Case) -> Line | None:

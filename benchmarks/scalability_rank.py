@@ -33,13 +33,13 @@ from tpnet_dist.batches.planner import LinkPlanner
 from tpnet_dist.batches.run_data import chunks_of, plan_of, planner_of
 from tpnet_dist.config.schema import Config, DataConfig
 from tpnet_dist.distributed.blocks import Blocks
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.distributed.host_memory import keep_large_buffers
 from tpnet_dist.distributed.world import World, join_world
 from tpnet_dist.evaluation.scoring import logits_by_portion
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.progress import Display, display_for
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.registry import spec_of
@@ -59,7 +59,7 @@ COUNTED = (
     "batches",
     "runs",
 )
-"""Of the exchange's account, by phase."""
+"""Of the exchange's stats, by phase."""
 
 
 @dataclass(kw_only=True)
@@ -125,15 +125,15 @@ class Case:
         assert memory is not None
         first_step = len(self.plan) - 2 * self.steps
         num_events = int(self.plan.borders[first_step])
-        with self._phase("propagation", parts.account), self.display.stage("recording", num_events):
+        with self._phase("propagation", parts.stats), self.display.stage("recording", num_events):
             replay(memory, self.log, self.everything, self.plan, first_step, progress=self.display.advance)
         planner = self._planner(neighbors, parts)
-        with self._phase("training", parts.account):
+        with self._phase("training", parts.stats):
             self.took.training_steps = self._learn(planner, parts, first_step)
-        with self._phase("scoring", parts.account):
+        with self._phase("scoring", parts.stats):
             self.took.scoring_steps = self._score(planner, parts, first_step + self.steps)
         self.took.rows_bytes, self.took.neighbor_bytes = memory.table.rows_NLD.nbytes, neighbors.index.bytes()
-        self.took.layout = "columns" if "columns" in parts.account.seconds else "nodes"
+        self.took.layout = "columns" if "columns" in parts.stats.seconds else "nodes"
         self.took.borrowed_rows = memory.borrowed.capacity
         self.took.borrowed_rows_held = memory.borrowed.num_held
         if self.world.device.type == "cuda":
@@ -149,9 +149,9 @@ class Case:
         )
 
     @contextmanager
-    def _phase(self, name: str, account: ExchangeAccount | None) -> Iterator[None]:
+    def _phase(self, name: str, stats: ExchangeStats | None) -> Iterator[None]:
         self.world.wait_for_all()
-        before = None if account is None else replace(account, seconds=dict(account.seconds))
+        before = None if stats is None else replace(stats, seconds=dict(stats.seconds))
         started = time.perf_counter()
         yield
         self._wait_for_device()
@@ -160,9 +160,9 @@ class Case:
         self.took.peak_bytes[name] = peak_bytes()
         give_back_free_memory()
         self.took.resident_bytes[name] = resident_bytes()
-        if account is not None and before is not None:
+        if stats is not None and before is not None:
             self.took.exchanged[name] = {
-                count: getattr(account, count) - getattr(before, count) for count in COUNTED
+                count: getattr(stats, count) - getattr(before, count) for count in COUNTED
             }
 
     def _wait_for_device(self) -> None:
@@ -225,7 +225,7 @@ def main() -> None:
         took = Case(settings, world, display_for(world.rank)).measure()
         everybody = world.gather_objects(asdict(took))
         if world.rank == 0:
-            with whole_file(settings.out) as file:
+            with atomic_write(settings.out) as file:
                 file.write(json.dumps(everybody).encode())
 
 

@@ -18,7 +18,7 @@ from tpnet_dist.config.keys import keys_of
 from tpnet_dist.config.keyword_settings import call_settings, value_of
 from tpnet_dist.config.schema import Config, NegativeKind
 from tpnet_dist.distributed.rank_scope import process_restored, rank_scope
-from tpnet_dist.distributed.stop_request import StopAsked
+from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.evaluate import EvaluateCommand, evaluate_on_ranks
 from tpnet_dist.prediction.predictor import Predictor
 from tpnet_dist.train import timeout_of, train_on_ranks
@@ -93,7 +93,7 @@ class Run:
             world.phase.again = "call it again"
             try:
                 results = evaluate_on_ranks(EvaluateCommand(run=self.path, **said), world)
-            except StopAsked as stop:
+            except StopRequested as stop:
                 stopped = f"{stop} during {world.phase.now}; call it again to begin anew"
         if stopped:
             raise RunStopped(stopped, self)

@@ -85,14 +85,14 @@ def _run(command: EvaluateCommand) -> None:
     from rich.console import Console
 
     from tpnet_dist.distributed.rank_scope import rank_scope
-    from tpnet_dist.distributed.stop_request import StopAsked
+    from tpnet_dist.distributed.stop_request import StopRequested
     from tpnet_dist.evaluation.results_table import print_results
 
-    stopped: StopAsked | None = None
+    stopped: StopRequested | None = None
     with rank_scope(PROGRAM) as world:
         try:
             results = evaluate_on_ranks(command, world)
-        except StopAsked as stop:
+        except StopRequested as stop:
             stopped = stop
         if world.rank == 0:
             if stopped is not None:
@@ -109,7 +109,7 @@ def _run(command: EvaluateCommand) -> None:
 def evaluate_on_ranks(command: EvaluateCommand, world: "World") -> "Results":
     """The results of the run by the settings of the command, on every rank; saved if it says so.
 
-    StopAsked on every rank, if a signal asks to stop.
+    StopRequested on every rank, if a signal asks to stop.
     """
     from tpnet_dist.training.run import evaluate
     from tpnet_dist.training.run_folder import RunFolder

@@ -72,7 +72,7 @@ def train_on_ranks(
 
     `again`: how the run goes on, in words; given the run folder, if it was made up here.
     """
-    from tpnet_dist.distributed.stop_request import StopAsked
+    from tpnet_dist.distributed.stop_request import StopRequested
     from tpnet_dist.files.progress import display_for
     from tpnet_dist.report.page import write_page
     from tpnet_dist.training.run import train
@@ -87,7 +87,7 @@ def train_on_ranks(
         train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
         page = world.on_first_rank(lambda: write_page([run_dir], run_dir / REPORT_NAME))
         display_for(world.rank).say(f"{page}: figures, curves and settings, to be opened in any browser")
-    except StopAsked as stop:
+    except StopRequested as stop:
         stopped = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"
     return TrainOutcome(run_dir, stopped)
 

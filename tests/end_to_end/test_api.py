@@ -34,14 +34,6 @@ MEASURED = (
     *("events_per_second", "peak_memory_bytes", "peak_memory_bytes_by_rank", "ranks"),
     *("run", "seeds", "exchange"),
 )
-    "events_per_second",
-    "peak_memory_bytes",
-    "peak_memory_bytes_by_rank",
-    "ranks",
-    "run",
-    "seeds",
-    "exchange",
-)
 """Results that two runs of the same settings do not have in common."""
 SCRIPT = """
 import json, sys

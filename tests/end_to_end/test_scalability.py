@@ -88,16 +88,16 @@ def test_the_same_command_measures_only_what_is_missing(study: Path) -> None:
     assert two["exchanged"]["propagation"]["bytes_sent"] > 0
 
 
-def test_the_planner_foretells_every_byte(study: Path) -> None:
+def test_the_planner_predicts_every_byte(study: Path) -> None:
     assert run_study(study, "--ranks", "1", "2", "--rival-seconds", "100").returncode == 0
     done = run_planner(study, "--device", "cpu", "--report-only")
     assert done.returncode == 0, done.stderr
     one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
     assert (one["ranks"], two["ranks"]) == (1, 2)
-    assert two["borrowed_rows"]["held"]["foretold"] == two["borrowed_rows"]["held"]["measured"]
+    assert two["borrowed_rows"]["held"]["predicted"] == two["borrowed_rows"]["held"]["measured"]
     for phase in ("propagation_bytes", "training_bytes", "scoring_bytes"):
-        assert one[phase]["foretold"] == one[phase]["measured"] == 0
-        assert two[phase]["foretold"] == two[phase]["measured"] > 0
+        assert one[phase]["predicted"] == one[phase]["measured"] == 0
+        assert two[phase]["predicted"] == two[phase]["measured"] > 0
 
 
 def test_what_the_planner_misses_is_its_exit_code(study: Path) -> None:
@@ -120,10 +120,10 @@ def test_of_larger_logs_that_were_recorded_by_node_all_but_bytes_is_compared(
     assert done.returncode == 0, done.stderr
     one, two = json.loads(done.stdout.splitlines()[-1])["results"]["figures"]
     for phase in ("propagation_bytes", "training_bytes", "scoring_bytes"):
-        assert one[phase]["foretold"] == 0, "one rank sends nothing, whatever the log"
+        assert one[phase]["predicted"] == 0, "one rank sends nothing, whatever the log"
         assert two[phase] is None
     assert "–" in done.stdout
-    assert two["memory"]["foretold"] > 0 and two["scoring_ms"]["foretold"] > 0
+    assert two["memory"]["predicted"] > 0 and two["scoring_ms"]["predicted"] > 0
 
 
 def test_without_a_case_to_compare_the_planner_says_so(study: Path, tmp_path: Path) -> None:

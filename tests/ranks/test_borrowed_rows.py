@@ -50,7 +50,7 @@ def pipelines_on_rank(world: World) -> int:
     for capacity in CAPACITIES:
         for prefetch in (0, 3):
             test_pipeline.assert_identical(through_pipeline(memory(capacity), prefetch), wanted)
-    return exchange.account.rows_needed - exchange.account.rows_borrowed
+    return exchange.stats.rows_needed - exchange.stats.rows_borrowed
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
@@ -121,7 +121,7 @@ def follow_variants(world: World, course: Course, scenario: Scenario) -> tuple[i
     for capacity, catch_up in product(CAPACITIES, ("columns", "nodes")):
         found = follow(exchange, course, replace(scenario, borrowed_rows=capacity, catch_up=catch_up))
         assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
-    return exchange.account.rows_needed - exchange.account.rows_borrowed, wanted[-3:]
+    return exchange.stats.rows_needed - exchange.stats.rows_borrowed, wanted[-3:]
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4])

@@ -32,8 +32,8 @@ def test_two_ranks_ask_as_in_the_docstring(rank_pools: RankPools) -> None:
 
 
 def costs_of_asking(world: World, asked: list[list[int]]) -> tuple[int, int, int]:
-    account = ask_for_rows(world, asked)[0].account
-    return account.bytes_sent, account.bytes_received, account.collectives
+    stats = ask_for_rows(world, asked)[0].stats
+    return stats.bytes_sent, stats.bytes_received, stats.collectives
 
 
 def test_bytes_count_what_crosses_between_ranks(rank_pools: RankPools) -> None:
@@ -92,7 +92,7 @@ def send_mixed_columns(world: World, counts: list[list[int]]) -> list[Tensor]:
     there = exchange.forward(route, columns)
     again = exchange.back(route, there)
     assert all(torch.equal(one, two) for one, two in zip(columns, again, strict=True))
-    assert exchange.account.collectives == 3, "all columns of a row travel in one collective"
+    assert exchange.stats.collectives == 3, "all columns of a row travel in one collective"
     return there
 
 
@@ -123,8 +123,8 @@ def trade_bytes(world: World) -> tuple[list[int], list[int]]:
     sent = exchange.send(message, route.send_counts, route.recv_counts)
     arrived = exchange.trade(message, route.send_counts, route.recv_counts)
     assert torch.equal(sent.wait(), arrived)
-    assert exchange.account.bytes_sent == 2 * (world.num_ranks - 1) * (world.rank + 1)
-    assert exchange.account.bytes_received == 2 * (sum(rank + 1 for rank in ranks) - (world.rank + 1))
+    assert exchange.stats.bytes_sent == 2 * (world.num_ranks - 1) * (world.rank + 1)
+    assert exchange.stats.bytes_received == 2 * (sum(rank + 1 for rank in ranks) - (world.rank + 1))
     return route.recv_counts, arrived.tolist()
 
 
@@ -143,4 +143,4 @@ def test_the_local_twin_gives_back_what_it_is_asked() -> None:
     message = torch.arange(3, dtype=torch.uint8)
     assert torch.equal(exchange.trade(message, [3], [3]), message)
     assert torch.equal(exchange.send(message, [3], [3]).wait(), message)
-    assert (exchange.account.bytes_sent, exchange.account.collectives) == (0, 0)
+    assert (exchange.stats.bytes_sent, exchange.stats.collectives) == (0, 0)

@@ -74,7 +74,7 @@ class Replayed:
     rows_of_batch: list[Tensor]
     """Read at the time of the batch's last event."""
     products_of_batch: list[Tensor]
-    account: dict[str, Any]
+    stats: dict[str, Any]
 
     def tensors(self) -> list[Tensor]:
         return [*self.state.values(), *self.nodes_of_batch, *self.rows_of_batch, *self.products_of_batch]
@@ -92,8 +92,8 @@ def replay(exchange: Exchange, scenario: Scenario) -> Replayed:
             nodes.append(fetched.nodes_U)
             rows.append(fetched.read(fetched.nodes_U, time_U))
             products.append(fetched.stored.products_ULL)
-    account = {key: value for key, value in exchange.account.to_json().items() if key != "seconds"}
-    return Replayed(state_of(memory), nodes, rows, products, account)
+    stats = {key: value for key, value in exchange.stats.to_json().items() if key != "seconds"}
+    return Replayed(state_of(memory), nodes, rows, products, stats)
 
 
 def carried_out(memory: Memory, scenario: Scenario) -> Iterator[tuple[Run, RunPlan]]:
@@ -242,7 +242,7 @@ def test_runs_are_the_same_to_the_bit(rank_pools: RankPools, kind: WalkKind, num
     )
     for other in (second, *planned_otherwise):
         assert_equal_to_the_bit(first, other)
-    assert [rank.account for rank in first] == [rank.account for rank in second]
+    assert [rank.stats for rank in first] == [rank.stats for rank in second]
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 8])
@@ -322,8 +322,8 @@ def costs_on_rank(world: World, exchange_dtype: torch.dtype | None) -> tuple[dic
     memory = Memory(4, Walk("count", 1, 0.0), 3, exchange=world.new_exchange(), exchange_dtype=exchange_dtype)
     reads = [None, torch.tensor([2, 2])] if world.rank == 0 else [None, None]
     *_, last = memory.run(EXAMPLE, reads)
-    account = {key: value for key, value in memory.exchange.account.to_json().items() if key != "seconds"}
-    return account, last.stored.rows_ULD[:, 1] - memory.look(torch.tensor([0])).stored.rows_ULD[:, 0]
+    stats = {key: value for key, value in memory.exchange.stats.to_json().items() if key != "seconds"}
+    return stats, last.stored.rows_ULD[:, 1] - memory.look(torch.tensor([0])).stored.rows_ULD[:, 0]
 
 
 @pytest.mark.parametrize(
@@ -354,10 +354,10 @@ def borrowed_on_rank(world: World) -> list[int]:
     borrowed = []
     runs = ([EXAMPLE[0]], [batch_of((1, 1), time=1.0)], [batch_of((2, 3), time=2.0)], [BatchEvents.none()])
     for run in runs:
-        before = memory.exchange.account.rows_borrowed
+        before = memory.exchange.stats.rows_borrowed
         for _ in memory.run(run, [torch.tensor([2]) if world.rank == 0 else None]):
             pass
-        borrowed.append(memory.exchange.account.rows_borrowed - before)
+        borrowed.append(memory.exchange.stats.rows_borrowed - before)
     return borrowed
 
 
@@ -376,7 +376,7 @@ def refusal_on_rank(world: World, batch: BatchEvents) -> tuple[str, int]:
     memory = Memory(4, Walk("decay", 2, 0.0), 3, exchange=world.new_exchange())
     with pytest.raises(InputError) as refused:
         memory.plan([batch])
-    return str(refused.value), memory.exchange.account.collectives
+    return str(refused.value), memory.exchange.stats.collectives
 
 
 def test_every_rank_refuses_a_bad_batch_before_any_collective(rank_pools: RankPools) -> None:

@@ -27,10 +27,10 @@ def bytes_sent(world: World, config: Config, borrowed_rows: int) -> tuple[int, i
     assert memory is not None
     run = EventRun.of([request.events for request in data.recorded(RECORDED)])
     memory.catch_up([run], run.num_events)
-    first = memory.exchange.account.bytes_sent
+    first = memory.exchange.stats.bytes_sent
     for _ in fetch_ahead(memory, data.learned(world.rank, world.num_ranks, RECORDED), prefetch=1):
         pass
-    return first, memory.exchange.account.bytes_sent - first
+    return first, memory.exchange.stats.bytes_sent - first
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def ask_for_strange_nodes(world: World, node: int) -> tuple[str, int]:
     neighbors = ShardedNeighbors(index, NUM_NODES, world.new_exchange())
     with pytest.raises(InputError) as refused:
         neighbors.recent(torch.tensor([0, node]), torch.tensor([5, 5]), count=COUNT)
-    return str(refused.value), neighbors.exchange.account.collectives
+    return str(refused.value), neighbors.exchange.stats.collectives
 
 
 @pytest.mark.parametrize("node", [-1, NUM_NODES])

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.rank_pool import RankPools
 from tests.support.training_runs import small_config, small_log
-from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
+from tpnet_dist.batches.event_batches import replay, until_stop_requested
 from tpnet_dist.batches.run_data import RunData
-from tpnet_dist.distributed.stop_request import StopAsked
+from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.distributed.world import World
 from tpnet_dist.events import view
 from tpnet_dist.memory.memory import CatchUp
@@ -32,7 +32,7 @@ def _stop_then_record(world: World, folder: Path, catch_up: CatchUp) -> tuple[in
     )
     memory = RunModel.build(data.config, data.log, world, seed=0).memory
     assert memory is not None
-    look, done = until_asked_to_stop(world), 0
+    look, done = until_stop_requested(world), 0
 
     def told(num_events: int) -> None:
         nonlocal done
@@ -41,11 +41,11 @@ def _stop_then_record(world: World, folder: Path, catch_up: CatchUp) -> tuple[in
             world.stop.number = signal.SIGTERM
         look(num_events)
 
-    with pytest.raises(StopAsked, match="stopped by SIGTERM"):
+    with pytest.raises(StopRequested, match="stopped by SIGTERM"):
         replay(memory, data.log, data.split.train, data.train_plan, progress=told)
     world.stop.number = 0
     memory.reset(0)
-    replay(memory, data.log, data.split.train, data.train_plan, progress=until_asked_to_stop(world))
+    replay(memory, data.log, data.split.train, data.train_plan, progress=until_stop_requested(world))
     return done, bool(memory.table.rows_NLD[:, 1].abs().sum() > 0)
 
 

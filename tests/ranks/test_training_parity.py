@@ -295,8 +295,8 @@ def account_of_second(world: World, config: Config) -> tuple[int, int]:
     first = RunModel.build(config, data.log, world, 0, data.row_exchange)
     assert first.memory is not None
     replay(first.memory, data.log, data.split.train, data.train_plan)
-    sent = first.account.bytes_sent
-    return sent, RunModel.build(config, data.log, world, 3, data.row_exchange).account.bytes_sent
+    sent = first.stats.bytes_sent
+    return sent, RunModel.build(config, data.log, world, 3, data.row_exchange).stats.bytes_sent
 
 
 def test_the_account_of_a_seed_begins_at_nothing(rank_pools: RankPools, folder: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tpnet_dist.distributed.stop_request import StopAsked
+from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.distributed.world import World
 from tpnet_dist.events.batch_plan import BatchPlan, Positions
 from tpnet_dist.events.reader import EventLog
@@ -20,12 +20,12 @@ Progress = Callable[[int], None]
 """Told how many events were just recorded."""
 
 
-def until_asked_to_stop(world: World) -> Progress:
-    """For `replay`: ends it with StopAsked, on all ranks after the same batch."""
+def until_stop_requested(world: World) -> Progress:
+    """For `replay`: ends it with StopRequested, on all ranks after the same batch."""
 
     def look(num_events: int) -> None:
-        if (asked := world.asked_to_stop()) is not None:
-            raise StopAsked(asked)
+        if (asked := world.stop_requested()) is not None:
+            raise StopRequested(asked)
 
     return look
 

@@ -1,4 +1,4 @@
-"""Which negatives a part of the log is told apart from, and the universe they are drawn from."""
+"""Which negatives a part of the log is scored against, and the universe they are drawn from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

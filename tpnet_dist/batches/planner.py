@@ -40,7 +40,7 @@ Ids = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class NegativeEnds:
-    """What a slice's events are told apart from."""
+    """What a slice's events are scored against."""
 
     src_B: Ids | None
     """None: the source of the event itself."""

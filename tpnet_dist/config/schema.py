@@ -153,7 +153,7 @@ class TrainingConfig:
     patience: int = 20
     """Stop when validation AP has not risen for so many epochs."""
     negatives: Literal["random", "historical"] = "random"
-    """What each training event is told apart from."""
+    """What each training event is scored against."""
     seed: int = 0
     """Of weights, projections, negatives and dropout."""
     seeds: tuple[int, ...] = ()
@@ -208,7 +208,7 @@ class EvaluationConfig:
     """How links are ranked, against what."""
 
     negatives: tuple[NegativeKind, ...] = ("random",)
-    """Which negatives test events are told apart from at the best epoch; validation between epochs uses the
+    """Which negatives test events are scored against at the best epoch; validation between epochs uses the
     first alone."""
     mrr_negatives: int = 0
     """Rank each test event against so many random destinations; 0: no MRR."""
@@ -220,7 +220,7 @@ class EvaluationConfig:
     batch_size: int = 200
     """Events per batch; the paper's AP and AUC are means over batches of 200."""
     baseline: Literal["none", "edgebank"] = "none"
-    """A yardstick for the same events and negatives; edgebank takes 75 bytes per event while it is made."""
+    """A baseline for the same events and negatives; edgebank takes 75 bytes per event while it is made."""
     test_every_epoch: bool = False
     """Evaluate the test part after each epoch too, to draw its curve; it decides nothing."""
 

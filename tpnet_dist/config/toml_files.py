@@ -13,7 +13,7 @@ from tpnet_dist.config.keys import FileLayer, Key, Layer, config_from, config_ke
 from tpnet_dist.config.model_configs import DEFAULT_MODEL, model_config_type
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 
 CONFIG_NAME = "config.toml"
 """Of a run, in its folder."""
@@ -76,7 +76,7 @@ def write_config(config: Config, path: Path) -> None:
         section, key = name.split(".")
         if value is not None:
             sections.setdefault(section, {})[key] = list(value) if isinstance(value, tuple) else value
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write((_HEADER + tomli_w.dumps(sections)).encode())
 
 

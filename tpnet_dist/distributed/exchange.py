@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.exchange_stats import ExchangeStats
 
 Columns = Sequence[Tensor]
 
@@ -41,7 +41,7 @@ class Exchange(Protocol):
 
     rank: int
     num_ranks: int
-    account: ExchangeAccount
+    stats: ExchangeStats
 
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
@@ -69,7 +69,7 @@ class LocalExchange:
     """The twin for one process without a process group: whatever is asked is here."""
 
     def __init__(self) -> None:
-        self.rank, self.num_ranks, self.account = 0, 1, ExchangeAccount()
+        self.rank, self.num_ranks, self.stats = 0, 1, ExchangeStats()
 
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         return ExchangeRoute(send_counts, send_counts)
@@ -92,14 +92,14 @@ class RankExchange:
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
         self.rank, self.num_ranks = dist.get_rank(group), dist.get_world_size(group)
-        self.account = ExchangeAccount()
+        self.stats = ExchangeStats()
         self._group, self._device = group, device
 
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         mine_R = torch.tensor(send_counts, device=self._device)
         theirs_R = torch.empty_like(mine_R)
         dist.all_to_all_single(theirs_R, mine_R, group=self._group)
-        self.account.collectives += 1
+        self.stats.collectives += 1
         return ExchangeRoute(send_counts, theirs_R.tolist())
 
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
@@ -114,10 +114,10 @@ class RankExchange:
     def send(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Arriving:
         arrived = message.new_empty(sum(bytes_in))
         work = dist.all_to_all_single(arrived, message, bytes_in, bytes_out, group=self._group, async_op=True)
-        account = self.account
-        account.collectives += 1
-        account.bytes_sent += sum(bytes_out) - bytes_out[self.rank]
-        account.bytes_received += sum(bytes_in) - bytes_in[self.rank]
+        stats = self.stats
+        stats.collectives += 1
+        stats.bytes_sent += sum(bytes_out) - bytes_out[self.rank]
+        stats.bytes_received += sum(bytes_in) - bytes_in[self.rank]
         return Arriving(arrived, message, work)
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:

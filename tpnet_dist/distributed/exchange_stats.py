@@ -30,7 +30,7 @@ class Stage:
 
 
 class RowTraffic(NamedTuple):
-    """Of an account: what rows of other ranks took, and how many of those needed were there already."""
+    """Of such stats: what rows of other ranks took, and how many of those needed were there already."""
 
     bytes_received: int
     rows_needed: int
@@ -38,7 +38,7 @@ class RowTraffic(NamedTuple):
 
 
 @dataclass
-class ExchangeAccount:
+class ExchangeStats:
     """Running totals of one rank. Bytes count what goes to or comes from other ranks, not to itself."""
 
     bytes_sent: int = 0

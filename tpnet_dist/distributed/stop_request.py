@@ -26,7 +26,7 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-class StopAsked(Exception):
+class StopRequested(Exception):
     """Raised on every rank after the same step, or the same batch of an evaluation."""
 
     def __init__(self, number: signal.Signals) -> None:

@@ -117,7 +117,7 @@ class World:
         dist.all_gather_object(everybody, mine)
         return everybody
 
-    def asked_to_stop(self) -> signal.Signals | None:
+    def stop_requested(self) -> signal.Signals | None:
         """By a signal to any rank; every rank must ask, and gets the same answer."""
         self.stop.is_heeded = True
         number = torch.tensor([self.stop.number])

@@ -1,4 +1,4 @@
-"""EdgeBank (Poursafaei et al. 2022), the yardstick: a link is likely if it was seen before, or lately.
+"""EdgeBank (Poursafaei et al. 2022), the baseline: a link is likely if it was seen before, or lately.
 
 Shape letter: N events of the history.
 """

@@ -8,7 +8,7 @@ from torch import nn
 from tpnet_dist.batches.link_batches import LinkBatchMaker
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange import Exchange
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
@@ -28,9 +28,9 @@ class ModelParts:
     batch_maker: LinkBatchMaker
 
     @property
-    def account(self) -> ExchangeAccount:
+    def stats(self) -> ExchangeStats:
         """What rows on their way cost; nothing without a memory."""
-        return self.memory.exchange.account if self.memory is not None else ExchangeAccount()
+        return self.memory.exchange.stats if self.memory is not None else ExchangeStats()
 
 
 def build_memory(

@@ -16,7 +16,7 @@ import numpy as np
 
 from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.typed_json import from_json, to_json
 
 RESULTS_NAME = "results.json"
@@ -221,7 +221,7 @@ def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
 
 def write_results(results: Results, run: Path, name: str = RESULTS_NAME) -> Path:
     """Whole or not at all."""
-    with whole_file(run / name) as file:
+    with atomic_write(run / name) as file:
         file.write(f"{json.dumps(results.to_json(), indent=2)}\n".encode())
     return run / name
 

@@ -19,7 +19,7 @@ from tpnet_dist.batches.run_data import RunData
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.gather import gather_varied
 from tpnet_dist.distributed.portions import Portions
-from tpnet_dist.distributed.stop_request import StopAsked
+from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.evaluation.model_parts import ModelParts
 from tpnet_dist.evaluation.results import EventsPerSecond
 from tpnet_dist.evaluation.tables import Scores
@@ -112,8 +112,8 @@ class Scorer:
         ahead = rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch)
         with torch.inference_mode(), self.display.stage(title, len(view)), closing(ahead):  # type: ignore[type-var]
             for number, (planned, rows) in enumerate(ahead):
-                if number % PIECES_PER_LOOK == 0 and (asked := world.asked_to_stop()) is not None:
-                    raise StopAsked(asked)
+                if number % PIECES_PER_LOOK == 0 and (asked := world.stop_requested()) is not None:
+                    raise StopRequested(asked)
                 queries = self.parts.batch_maker.make(planned, rows)
                 logits_BX = logits_by_portion(self.parts.model, queries, planned.portions)
                 scores_NX[done : done + len(planned)] = logits_BX

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from tpnet_dist.errors import OUT_OF_SPACE, InputError
 from tpnet_dist.events.manifest import MANIFEST_NAME, is_data_file, is_manifest
 from tpnet_dist.files.atomic_write import sync_folder
-from tpnet_dist.files.folder_lock import only_writer
+from tpnet_dist.files.folder_lock import folder_lock
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     target = _checked_name(target)
     staging = target.with_name(f".{target.name}.partial")
-    with _parents_of(target), only_writer(target), _full_disk_named(target):
+    with _parents_of(target), folder_lock(target), _full_disk_named(target):
         _bring_back_replaced(target)
         _refuse_to_lose_files(target, overwrite)
         shutil.rmtree(staging, ignore_errors=True)
@@ -38,7 +38,7 @@ def staged_file(target: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
     """Yield a file beside `target` that takes its place if the body succeeds, else goes."""
     target = _checked_name(target)
     staging = target.with_name(f".{target.name}.partial")
-    with _parents_of(target), only_writer(target), _full_disk_named(target):
+    with _parents_of(target), folder_lock(target), _full_disk_named(target):
         if target.is_dir():
             raise InputError(f"{target}: is a folder where a file is wanted; give a file name")
         if target.exists() and not overwrite:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Yield a file beside `path` that takes its place if the body succeeds; its folder must exist."""
     aside = path.with_name(f".{path.name}.part")
     try:

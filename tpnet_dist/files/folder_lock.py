@@ -12,7 +12,7 @@ from tpnet_dist.errors import InputError
 
 
 @contextmanager
-def only_writer(target: Path, *, patience: float = 0.0) -> Iterator[None]:
+def folder_lock(target: Path, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock of `target`, whose parent must exist; `patience`: seconds to wait for another holder."""
     path = target.with_name(f".{target.name}.lock")
     with _locked(path, patience) as has_lock:

@@ -68,8 +68,8 @@ class ColumnRecorder:
             hops_E = np.full(len(run.node_E), walk.hops, np.int8)
             ends = Ends(run.node_E, partners(run.node_E), hops_E, run.time_E, run.border)
             record_on_host(columns_NLD, nobody_XLD, ends, range(run.num_batches), clocks, walk.rules)
-            self.exchange.account.batches += run.num_batches
-            self.exchange.account.ends_replayed += len(run.node_E)
+            self.exchange.stats.batches += run.num_batches
+            self.exchange.stats.ends_replayed += len(run.node_E)
             now = float(run.time_E[-1]) if len(run.time_E) else now
             progress(run.num_events)
         self._swap(columns_NLD)

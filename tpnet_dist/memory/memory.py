@@ -142,7 +142,7 @@ class Memory:
     def plan_events(self, run: EventRun, nodes: list[Integers]) -> RunPlan:
         run.check(self.num_nodes, self._planned_until)
         self._is_fresh = self._is_fresh and not run.num_events
-        with self.exchange.account.stage("plan"):
+        with self.exchange.stats.stage("plan"):
             plan = plan_run(
                 run,
                 nodes,
@@ -162,7 +162,7 @@ class Memory:
         assert plan is self._open_runs[0], "rows are borrowed when all runs planned before are recorded"
         if self._begun is None:
             self._begin(plan)
-        with self.exchange.account.stage("borrow"):
+        with self.exchange.stats.stage("borrow"):
             if self._begun is not None:
                 assert self._begun.plan is plan, "rows of another run are on their way"
                 self._begun = self.lending.finish(self._begun, following)
@@ -170,7 +170,7 @@ class Memory:
             self.run_length.learn(self._begun.plan.num_batches, self._begun.fit)
 
     def _begin(self, plan: RunPlan) -> None:
-        with self.exchange.account.stage("borrow"):
+        with self.exchange.stats.stage("borrow"):
             if self.exchange.num_ranks > 1:
                 self._begun = self.lending.begin(plan)
         # one rank has nobody to meet
@@ -191,7 +191,7 @@ class Memory:
     def read(self, plan: RunPlan, batch: int, *, products: bool = True) -> FetchedRows:
         """Stage 3: the rows wanted before a batch, when all before it are recorded."""
         nodes_U, place_U = plan.nodes[batch], plan.places[batch]
-        with self.exchange.account.stage("read"):
+        with self.exchange.stats.stage("read"):
             rows_ULD = self._gather(nodes_U, place_U)
             clock_U, *degree_U = (
                 torch.from_numpy(column[place_U]).to(self.device) for column in self.table.clocks.columns()
@@ -204,8 +204,8 @@ class Memory:
         """Stage 4: replay some of the run's batches, or all."""
         assert plan is self._open_runs[0], "runs are recorded in the order they were planned, each once"
         batches = batches or range(plan.num_batches)
-        ends, account = plan.ends, self.exchange.account
-        with account.stage("record"):
+        ends, stats = plan.ends, self.exchange.stats
+        with stats.stage("record"):
             here = slice(ends.border[batches.start], ends.border[batches.stop])
             receiver_E = ends.receiver_E[here]
             self.table.will_change(receiver_E[receiver_E >= 0])
@@ -213,8 +213,8 @@ class Memory:
             record(
                 self.table.rows_NLD, self.borrowed.rows_CLD, ends, batches, self.table.clocks, self.walk.rules
             )
-        account.batches += len(batches)
-        account.ends_replayed += len(receiver_E)
+        stats.batches += len(batches)
+        stats.ends_replayed += len(receiver_E)
         if batches.stop == plan.num_batches:
             self._open_runs.pop(0)
 
@@ -249,7 +249,7 @@ class Memory:
         if self._takes_columns(num_events):
             self._is_fresh = False
             self.borrowed.forget_events()
-            with self.exchange.account.stage("columns"):
+            with self.exchange.stats.stage("columns"):
                 self._planned_until = self.columns.record(runs, self.epoch, progress)
             return
         for plan in self.in_turn(self._plan_unread(runs)):

@@ -81,9 +81,9 @@ class Lending:
         # 3. lend
         early, late = plan.asked.early_and_late()
         arriving = exchange.send(self._pack(lent), self._sizes(lent), self._sizes(early))
-        exchange.account.runs += 1
-        exchange.account.rows_borrowed += len(plan.asked.row_A)
-        exchange.account.rows_needed += plan.num_needed
+        exchange.stats.runs += 1
+        exchange.stats.rows_borrowed += len(plan.asked.row_A)
+        exchange.stats.rows_needed += plan.num_needed
         return Begun(plan, Fit(theirs_R2[:, 1].max()), early, arriving, late, lent_late)
 
     def finish(self, begun: Begun, following: RunPlan | None) -> Begun | None:

@@ -11,7 +11,7 @@ from tpnet_dist.config.keys import values_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import Dense, RawIds, some_of
 from tpnet_dist.events.shards import EventColumns, concatenate
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.prediction.build import Parts
 from tpnet_dist.prediction.times import as_times, require_order
 from tpnet_dist.prediction.trained import Trained
@@ -41,7 +41,7 @@ def save_state(path: Path, trained: Trained, parts: Parts) -> None:
         "predictor": observed,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         torch.save(state, file)
 
 

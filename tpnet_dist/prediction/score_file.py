@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 
 SUFFIXES = (".csv", ".parquet")
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -42,7 +42,7 @@ class ScoreWriter:
 def score_file(path: Path) -> Iterator[ScoreWriter]:
     """It takes its place, and that of a file before it, when the body is done."""
     require_suffix(path)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         writer = ScoreWriter(file, path.suffix == ".parquet")
         yield writer
         writer.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tpnet_dist.evaluation.results import release
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.report.blocks import Section, Tile
 from tpnet_dist.report.comparison import comparison
 from tpnet_dist.report.headline import lead, notices, tiles
@@ -42,7 +42,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 def write_page(folders: Sequence[Path], out: Path) -> Path:
     """A page about the runs in these folders; one that is there is replaced."""
     whole = page(read_runs(folders), datetime.now().astimezone())
-    with whole_file(out) as file:
+    with atomic_write(out) as file:
         file.write(whole.encode())
     return out
 

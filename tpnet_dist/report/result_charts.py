@@ -1,4 +1,4 @@
-"""Test figures of all six settings on one scale: the run, the paper, and the yardsticks."""
+"""Test figures of all six settings on one scale: the run, the paper, and the baselines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -129,7 +129,7 @@ def settings_of(run: Run) -> dict[str, object]:
 
 
 def have_one_log(all_series: Sequence[Series]) -> bool:
-    """Whether all were trained on the same events in the same batches, so that a yardstick is one for all."""
+    """Whether all were trained on the same events in the same batches, so that a baseline is one for all."""
     keys = ("data.folder", "data.batching")
     return len({tuple(settings_of(each.runs[0])[key] for key in keys) for each in all_series}) == 1
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from tpnet_dist.distributed.host_memory import free_bytes, keep_large_buffers
 from tpnet_dist.distributed.world import join_world
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.sizing.devices import Device
 
 _SHAPE = (12_000, 172, 688)
@@ -41,7 +41,7 @@ def calibrate(path: Path) -> Device:
         device = _measure()
     finally:
         torch.set_num_threads(threads)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         tomli_w.dump({name: value for name, value in vars(device).items() if value is not None}, file)
     return device
 

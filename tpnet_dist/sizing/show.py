@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.readable import readable_bytes
 from tpnet_dist.sizing.plan_of import Plan
 from tpnet_dist.sizing.rank_bytes import PLACES
@@ -132,7 +132,7 @@ def draw_curve(plan: Plan, path: Path) -> None:
     right.yaxis.set_major_formatter("{x:g}")
     right.yaxis.set_minor_formatter("{x:g}")
     figure.suptitle(f"Predicted: {len(plan.log):,} events on {plan.device.title}")
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix.removeprefix("."))
     plt.close(figure)
 

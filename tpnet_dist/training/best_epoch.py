@@ -1,6 +1,6 @@
 """Figures of a seed's best weights, on a memory of their own epoch, with all negatives asked for."""
 
-from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
+from tpnet_dist.batches.event_batches import replay, until_stop_requested
 from tpnet_dist.batches.run_data import PartName
 from tpnet_dist.evaluation.protocols import Evaluator
 from tpnet_dist.evaluation.results import Figures
@@ -19,7 +19,7 @@ def evaluate_best(
     epoch = checkpoints.load_best(parts.model)
     if parts.memory is not None:
         parts.memory.reset(epoch)
-        look = until_asked_to_stop(data.world)
+        look = until_stop_requested(data.world)
         replay(parts.memory, data.log, data.split.train, data.train_plan, progress=look)
     figures: dict[str, Figures] = {}
     for name in PARTS:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import whole_file
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.engine import Engine, OptimizerState
 from tpnet_dist.training.progress import Progress
@@ -82,7 +82,7 @@ class CheckpointFolder:
     def _write_best(self, model: nn.Module, progress: Progress) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         what = {"epoch": progress.epoch, "val_ap": float(progress.best_ap), **asdict(self.run)}
-        with whole_file(self.folder / BEST_NAME) as file:
+        with atomic_write(self.folder / BEST_NAME) as file:
             torch.save({"format": FORMAT, "model": model.state_dict(), **what}, file)
 
     def load_newest(self, model: nn.Module, engine: Engine) -> Progress | None:

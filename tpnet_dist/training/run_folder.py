@@ -18,7 +18,7 @@ from tpnet_dist.evaluation.results import (
     read_results,
     write_results,
 )
-from tpnet_dist.files.folder_lock import only_writer
+from tpnet_dist.files.folder_lock import folder_lock
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 
@@ -64,7 +64,7 @@ class RunFolder:
 
         def take(locks: ExitStack) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
-            locks.enter_context(only_writer(target, patience=SECONDS_FOR_A_DYING_RUN))
+            locks.enter_context(folder_lock(target, patience=SECONDS_FOR_A_DYING_RUN))
 
         with ExitStack() as locks:
             world.on_first_rank(lambda: take(locks))

@@ -8,7 +8,7 @@ from torch import nn
 from tpnet_dist.batches.link_batches import LinkBatchMaker
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange import Exchange
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.distributed.world import World
 from tpnet_dist.evaluation.model_parts import ModelParts, build_memory
 from tpnet_dist.events.reader import EventLog
@@ -40,14 +40,14 @@ class RunModel(ModelParts):
         *,
         borrowed_rows: int | None = None,
     ) -> "RunModel":
-        """`exchange`: one that nobody uses any more, whose account begins anew; None: a new one.
+        """`exchange`: one that nobody uses any more, whose stats begin anew; None: a new one.
         `borrowed_rows`: of other ranks, to be kept; None: as many as fit now, where neighbours are there."""
         if borrowed_rows is None:
             borrowed_rows = needed_bytes(
                 config, log.shape, world.num_ranks, RankMemory.of(world), neighbors=0, rank=world.rank
             ).borrowed_rows
         exchange = exchange or world.new_exchange()
-        exchange.account = ExchangeAccount()
+        exchange.stats = ExchangeStats()
         torch.manual_seed(seed)
         model = spec_of(config).make(config, log.shape).to(world.device)
         memory = build_memory(config, log, exchange, world.device, seed, borrowed_rows)

@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import sync_folder, whole_file
+from tpnet_dist.files.atomic_write import atomic_write, sync_folder
 from tpnet_dist.training.step_metadata import METADATA_NAME, Refused, StepReader
 
 FORMAT = 1
@@ -113,7 +113,7 @@ def _make_empty(folder: Path) -> None:
 
 def _complete(aside: Path, path: Path, facts: Mapping[str, Any]) -> None:
     files = {file.name: _record(file) for file in sorted(aside.iterdir())}
-    with whole_file(aside / MANIFEST_NAME) as manifest:
+    with atomic_write(aside / MANIFEST_NAME) as manifest:
         manifest.write(json.dumps({"format": FORMAT, **facts, "files": files}, indent=1).encode())
     # only one that could not be read can be in its place
     shutil.rmtree(path, ignore_errors=True)

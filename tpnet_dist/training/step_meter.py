@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import average_precision_score
 
 from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount, RowTraffic
+from tpnet_dist.distributed.exchange_stats import ExchangeStats, RowTraffic
 from tpnet_dist.distributed.gather import gather_varied, sum_over_ranks
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.progress import Display
@@ -50,7 +50,7 @@ class StepMeter:
     """Its sum of losses grows with the steps looked at."""
     log: RunLog | None
     display: Display
-    account: ExchangeAccount
+    stats: ExchangeStats
     """Of the memory's rows, on this rank."""
     remedy: Callable[[], str]
     """For a loss that is no number."""
@@ -62,7 +62,7 @@ class StepMeter:
     _waiting: list[_Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._before = self.account.row_traffic()
+        self._before = self.stats.row_traffic()
         self._bytes_seen = self._before.bytes_received
 
     @property
@@ -100,13 +100,13 @@ class StepMeter:
 
     def _received(self, num_events: int) -> str:
         """What this rank got for them; nothing to tell on one rank."""
-        received = self.account.bytes_received - self._bytes_seen
+        received = self.stats.bytes_received - self._bytes_seen
         self._bytes_seen += received
         return f", {received / num_events / 1e3:.1f} KB/event to each rank" if received else ""
 
     def exchanged(self, device: torch.device) -> dict[str, float]:
         """Of all steps, over all ranks: what rows on their way took; nothing to tell on one rank."""
-        traffic = zip(self.account.row_traffic(), self._before, strict=True)
+        traffic = zip(self.stats.row_traffic(), self._before, strict=True)
         totals = torch.tensor([now - before for now, before in traffic], dtype=torch.float64, device=device)
         received, needed, borrowed = sum_over_ranks(totals).tolist()
         if not needed or not self._events:

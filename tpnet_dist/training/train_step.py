@@ -1,7 +1,7 @@
 """One optimizer step, in the order the data flows.
 
     plan, fetch, record    negatives, neighbours, rows: done ahead of us, in the pipeline's thread
-    score                  logits of the events and of what they are told apart from
+    score                  logits of the events and of what they are scored against
     learn                  binary cross-entropy → gradients → all-reduce → Adam
 
 Every rank scores its slice of each timestamp batch of the step, portion by portion. The loss is the mean over

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from tpnet_dist.batches.event_batches import replay, until_asked_to_stop
+from tpnet_dist.batches.event_batches import replay, until_stop_requested
 from tpnet_dist.batches.link_batches import PlannedRows, rows_ahead
 from tpnet_dist.batches.run_data import RunData
 from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.stop_request import StopAsked
+from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.protocols import Evaluator, Passes
 from tpnet_dist.evaluation.results import EventsPerSecond, Figures, SeedResults
@@ -85,7 +85,7 @@ class SeedTrainer:
                 self._validate(learnt)
             self._mark("the evaluation of the best epoch")
             figures = evaluate_best(self.evaluator, self.checkpoints, self.display)
-        except StopAsked:
+        except StopRequested:
             # an evaluation changes no weight: it is repeated, the steps before it are not
             if self._saved_step != self.progress.step:
                 self._save()
@@ -113,7 +113,7 @@ class SeedTrainer:
                 progress,
                 self.log,
                 self.display,
-                self.parts.account,
+                self.parts.stats,
                 self._remedy,
                 config.batches_per_step,
             )
@@ -133,7 +133,7 @@ class SeedTrainer:
                 profile.end_step()
                 # ranks meet where they look at losses, so that is where they agree to stop
                 if meter.has_seen_all and not is_last:
-                    self._stop_if_asked(batches.stop, rows)
+                    self._stop_if_requested(batches.stop, rows)
             profile.close()
             # nothing is left, but the thread that looks for more is to end before the memory is used again
             assert next(rows, None) is None
@@ -179,7 +179,7 @@ class SeedTrainer:
         memory, train, plan = self.parts.memory, self.data.split.train, self.data.train_plan
         if memory is not None:
             memory.reset(self.progress.epoch)
-            look = until_asked_to_stop(self.data.world)
+            look = until_stop_requested(self.data.world)
             replay(memory, self.data.log, train, plan, num_batches=batch, progress=look)
         return self.data.time_before(train, int(plan.borders[batch]))
 
@@ -217,15 +217,15 @@ class SeedTrainer:
         plan = self.data.train_plan
         return bool(plan.recorded[next_batch] == plan.borders[next_batch])
 
-    def _stop_if_asked(self, next_batch: int, rows: Iterator[PlannedRows]) -> None:
-        asked = self.data.world.asked_to_stop()
+    def _stop_if_requested(self, next_batch: int, rows: Iterator[PlannedRows]) -> None:
+        asked = self.data.world.stop_requested()
         if asked is None or not self._can_save(next_batch):
             return
         # the same batch on all ranks: what was read ahead ends there too
         rows.close()  # type: ignore[attr-defined]
         if self._saved_step != self.progress.step:
             self._save()
-        raise StopAsked(asked)
+        raise StopRequested(asked)
 
     def _require_finite_weights(self) -> None:
         """A finite loss may have gradients that are not; the last good checkpoint is to stay."""

@@ -1,4 +1,4 @@
-"""Whether what was foretold is near enough to what was measured."""
+"""Whether what was predicted is near enough to what was measured."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from benchmarks.planner import all_within, is_within, pair
 
 
 @pytest.mark.parametrize(
-    ("name", "foretold", "is_near"),
+    ("name", "predicted", "is_near"),
     [
         ("memory", 109, True),
         ("memory", 89, False),
@@ -17,11 +17,11 @@ from benchmarks.planner import all_within, is_within, pair
         ("training_bytes", 101, False),
     ],
 )
-def test_each_figure_has_its_own_tolerance(name: str, foretold: float, is_near: bool) -> None:
-    assert is_within(name, pair(foretold, 100)) is is_near
+def test_each_figure_has_its_own_tolerance(name: str, predicted: float, is_near: bool) -> None:
+    assert is_within(name, pair(predicted, 100)) is is_near
 
 
-def test_where_nothing_is_sent_nothing_is_to_be_foretold() -> None:
+def test_where_nothing_is_sent_nothing_is_to_be_predicted() -> None:
     assert is_within("training_bytes", pair(0, 0))
     assert not is_within("training_bytes", pair(1, 0))
 

@@ -25,7 +25,7 @@ def test_at_least_one_run_is_recorded_and_its_events_counted() -> None:
     memory = Memory(NODES, Walk("decay", HOPS, DECAY), 6)
     took = record_for(memory, random_runs(NODES, BATCH, BATCHES), 0.0)
     assert took["events"] == BATCHES * BATCH
-    assert memory.exchange.account.ends_replayed == 2 * BATCHES * BATCH
+    assert memory.exchange.stats.ends_replayed == 2 * BATCHES * BATCH
     assert took["seconds"] > 0
 
 

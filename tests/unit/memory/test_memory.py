@@ -216,13 +216,13 @@ def test_a_bad_batch_is_refused_and_changes_nothing(
     """Also where it comes later in a run."""
     complaint = complaint.replace("7.0", "8.0") if good_before else complaint
     memory = record(Memory(5, Walk("transition", HOPS, 1e-2), 4), batch((0, 1, 5.0), (2, 3, 7.0)))
-    before, account = copy_of_state(memory), memory.exchange.account.to_json()
+    before, stats = copy_of_state(memory), memory.exchange.stats.to_json()
     with pytest.raises(InputError) as refused:
         memory.plan([*good_before, bad])
     assert complaint in str(refused.value)
     assert ";" in str(refused.value), "the sentence ends with a remedy"
     assert_state(memory, before)
-    assert memory.exchange.account.to_json() == account
+    assert memory.exchange.stats.to_json() == stats
     record(memory, batch((0, 1, 7.0)))
 
 

@@ -123,7 +123,7 @@ def test_figures_of_a_later_evaluation_stand_beside_the_runs_own(tmp_path: Path)
     later["events_per_second"] = {"score": 999.0}
     (run / "evaluation.json").write_text(json.dumps(whole_results(later, config_of())))
     shown = page_of(run).text
-    # random as trained, historical and the yardstick as evaluated
+    # random as trained, historical and the baseline as evaluated
     for words in (
         "Transductive events random 0.9000",
         "historical 0.7000",

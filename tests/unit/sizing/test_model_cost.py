@@ -20,9 +20,9 @@ def test_two_small_slices_tell_what_a_larger_one_costs() -> None:
 
     config = replace(CONFIG, memory=replace(CONFIG.memory, width=120))
     counted = _count(config, replace(LOG, num_events=1, num_nodes=1), 30, _learn)
-    foretold = training_cost(CONFIG, LOG, 30)
+    predicted = training_cost(CONFIG, LOG, 30)
     for name, value in vars(counted).items():
-        assert getattr(foretold, name) == pytest.approx(value, rel=0.02), name
+        assert getattr(predicted, name) == pytest.approx(value, rel=0.02), name
 
 
 def test_products_of_the_mixer_are_all_counted() -> None:

@@ -11,7 +11,7 @@ from tests.support.report_runs import results_of, whole_results
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.results import results_from_json
-from tpnet_dist.files.folder_lock import only_writer
+from tpnet_dist.files.folder_lock import folder_lock
 from tpnet_dist.training.run_folder import RunFolder
 
 RESULTS = results_from_json(whole_results(results_of(0.9), Config()))
@@ -101,10 +101,10 @@ def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
         with RunFolder.locked(tmp_path / "runs" / "one", world):
             with (
                 pytest.raises(InputError, match="another process is writing this folder"),
-                only_writer(tmp_path / "runs" / "one", patience=0.2),
+                folder_lock(tmp_path / "runs" / "one", patience=0.2),
             ):
                 pass
-            with only_writer(tmp_path / "runs" / "two"):
+            with folder_lock(tmp_path / "runs" / "two"):
                 pass
-        with only_writer(tmp_path / "runs" / "one"):
+        with folder_lock(tmp_path / "runs" / "one"):
             pass

@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.rank_pool import world_of_one
 from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.exchange_stats import ExchangeAccount
+from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.progress import Display
 from tpnet_dist.models.tpnet.config import TPNetConfig
@@ -29,14 +29,14 @@ def no_remedy() -> str:
 
 
 def test_rows_exchanged_are_those_of_the_steps_looked_at() -> None:
-    account = ExchangeAccount(bytes_received=10**9, rows_needed=10**6, rows_borrowed=10**6)
+    stats = ExchangeStats(bytes_received=10**9, rows_needed=10**6, rows_borrowed=10**6)
     notes, outcome = Notes(), StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
     with world_of_one():
-        meter = StepMeter(0, Progress(), None, notes, account, no_remedy)
+        meter = StepMeter(0, Progress(), None, notes, stats, no_remedy)
         for received, needed, borrowed in ((8_000, 10, 10), (2_000, 10, 5), (0, 0, 0)):
-            account.bytes_received += received
-            account.rows_needed += needed
-            account.rows_borrowed += borrowed
+            stats.bytes_received += received
+            stats.rows_needed += needed
+            stats.rows_borrowed += borrowed
             meter.add(outcome, batches=range(1), num_events=4)
             meter.look()
         exchanged = meter.exchanged(torch.device("cpu"))
@@ -47,7 +47,7 @@ def test_rows_exchanged_are_those_of_the_steps_looked_at() -> None:
 
 def test_one_rank_has_exchanged_nothing() -> None:
     with world_of_one():
-        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount(), no_remedy)
+        meter = StepMeter(0, Progress(), None, Notes(), ExchangeStats(), no_remedy)
         assert meter.exchanged(torch.device("cpu")) == {}
 
 
@@ -56,7 +56,7 @@ def test_a_step_of_many_batches_does_not_wait_long_to_be_looked_at(batches_per_s
     """Where steps are looked at, ranks agree to stop, and a launcher waits for that for half a minute."""
     outcome = StepOutcome(torch.tensor(0.5), torch.ones(3), torch.zeros(3))
     with world_of_one():
-        meter = StepMeter(0, Progress(), None, Notes(), ExchangeAccount(), no_remedy, batches_per_step)
+        meter = StepMeter(0, Progress(), None, Notes(), ExchangeStats(), no_remedy, batches_per_step)
         for step in range(1, 2 * steps + 1):
             meter.add(outcome, batches=range(batches_per_step), num_events=4)
             assert meter.has_seen_all == (step % steps == 0)
@@ -68,7 +68,7 @@ def test_epoch_step_and_batches_are_counted_from_one(batches: range, named: str)
     progress.count_step(4)
     outcome = StepOutcome(torch.tensor(torch.nan), torch.ones(3), torch.zeros(3))
     with world_of_one():
-        meter = StepMeter(0, progress, None, Notes(), ExchangeAccount(), lambda: "do this", len(batches))
+        meter = StepMeter(0, progress, None, Notes(), ExchangeStats(), lambda: "do this", len(batches))
         meter.add(outcome, batches=batches, num_events=4)
         with pytest.raises(InputError) as error:
             meter.look()

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from tpnet_dist.keyed_random import SampleKey, state_of, take_in, words_of
+from tpnet_dist.models.link_batch import LinkBatch
 
 MAX_RATE = 0.9
 
@@ -88,6 +89,16 @@ class EventDropout(Dropout):
             decided_BAnX = decide(self._bytes.draw(A * n * X)).view(B, A, n, X)
             mask_ANX.view(A, B, n, X).copy_(decided_BAnX.transpose(0, 1))
         return mask_ANX
+
+
+def dropout_for(batch: LinkBatch, rate: float, *, training: bool) -> Dropout:
+    """Of a model in training; keyed by events, or by torch's generator where the batch has no keys."""
+    if not training or rate == 0:
+        return Dropout()
+    keys_B = batch.dropout_keys_B
+    if keys_B is None:
+        keys_B = torch.randint(2**63 - 1, (len(batch),), device=batch.ends_BS.device)
+    return EventDropout(keys_B, rate)
 
 
 class _AddKept(torch.autograd.Function):

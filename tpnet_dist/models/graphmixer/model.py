@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tpnet_dist.models.common.dropout import Dropout, EventDropout
+from tpnet_dist.models.common.dropout import dropout_for
 from tpnet_dist.models.common.linear import AlignedLinear
 from tpnet_dist.models.common.mixer import Mixer
 from tpnet_dist.models.common.predictor import LinkPredictor
@@ -67,7 +67,11 @@ class GraphMixer(nn.Module):
             inputs.insert(0, batch.edge_features_BSME)
         tokens_BSMK = self.tokens(torch.cat(inputs, -1))
         tokens_MNK = tokens_BSMK.flatten(0, 1).transpose(0, 1).contiguous()
-        parts = [self.mixer(tokens_MNK, self._dropout_for(batch)).view(*shape_BSM[:2], -1)]
+        parts = [
+            self.mixer(tokens_MNK, dropout_for(batch, self.dropout, training=self.training)).view(
+                *shape_BSM[:2], -1
+            )
+        ]
         if self.node_width:
             parts.append(self._node_part(batch))
         embedding_BSK: Tensor = self.output(torch.cat(parts, -1))
@@ -79,14 +83,6 @@ class GraphMixer(nn.Module):
         assert features_UF is not None, f"node features of width {self.node_width} expected"
         assert means_BSF is not None, "means of neighbours' features expected"
         return features_UF[batch.ends_BS] + means_BSF / self.time_gap
-
-    def _dropout_for(self, batch: LinkBatch) -> Dropout:
-        if not self.training or self.dropout == 0:
-            return Dropout()
-        keys_B = batch.dropout_keys_B
-        if keys_B is None:
-            keys_B = torch.randint(2**63 - 1, (len(batch),), device=batch.ends_BS.device)
-        return EventDropout(keys_B, self.dropout)
 
 
 class FrozenTimeEncoding(nn.Module):

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from tpnet_dist.models.common.dropout import MAX_RATE, Dropout, EventDropout
+from tpnet_dist.models.common.dropout import MAX_RATE, dropout_for
 from tpnet_dist.models.common.mixer import Mixer
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.time_encoding import TimeEncoding
@@ -91,7 +91,7 @@ class TPNet(nn.Module):
         of_sources = self._own_inputs(query, slice(0, 1), slots.source_R)
         of_targets = self._own_inputs(query, slice(1, None), slots.target_T)
         tokens = self.token_mlp(of_sources, of_targets, pairs, num_ends - 1)
-        h_NK = self.mixer(slots.sequences(tokens), self._dropout_for(query))
+        h_NK = self.mixer(slots.sequences(tokens), dropout_for(query, self.dropout, training=self.training))
         h_B2CK = h_NK.view(num_events, 2, num_ends - 1, h_NK.shape[1])
         return LinkEmbeddings(h_B2CK[:, 0], h_B2CK[:, 1], pairs.links_BC if pairs else None)
 
@@ -105,14 +105,6 @@ class TPNet(nn.Module):
             assert query.edge_features_BSME is not None, f"edge features of width {self.edge_width} expected"
             inputs.append(query.edge_features_BSME[:, ends].flatten(0, 2)[chosen_A])
         return inputs
-
-    def _dropout_for(self, query: LinkBatch) -> Dropout:
-        if not self.training or self.dropout == 0:
-            return Dropout()
-        keys_B = query.dropout_keys_B
-        if keys_B is None:
-            keys_B = torch.randint(2**63 - 1, (len(query),), device=query.ends_BS.device)
-        return EventDropout(keys_B, self.dropout)
 
 
 def _check(*, hops: int, neighbors: int, mixer_layers: int, dropout: float, profile: str) -> None:

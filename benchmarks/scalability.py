@@ -44,11 +44,10 @@ from tpnet_dist.files.atomic_write import atomic_write
 
 PROGRAM = "python -m benchmarks.scalability"
 Line = dict[str, Any]
-_PARTS = ("events", "memory", "model", "ranks", "training")
-_FILES = ("config", "growing_array", "keyed_draws", "peak_memory", "read_ahead")
+_PARTS = ("batches", "config", "distributed", "events", "files", "memory", "models", "neighbors", "training")
 _SHARED = (
     *(f"tpnet_dist/{part}" for part in _PARTS),
-    *(f"tpnet_dist/{name}.py" for name in _FILES),
+    "tpnet_dist/keyed_random.py",
     "benchmarks/measuring.py",
 )
 _RIVALS = (*_SHARED, "benchmarks/scalability_rivals.py")

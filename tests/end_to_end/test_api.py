@@ -134,14 +134,14 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_results(
     def interrupted(self: RunLog, kind: str, step: int, values: Any) -> None:
         write(self, kind, step, values)
         if step == 11:  # after ten, ranks have agreed for the first time whether to stop
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(RunLog, "write", interrupted)
     with pytest.raises(tpnet_dist.RunStopped) as stopped:
         tpnet_dist.fit(log, run_dir=tmp_path / "run", **SMALL)
     monkeypatch.setattr(RunLog, "write", write)
     assert isinstance(stopped.value, KeyboardInterrupt)
-    assert str(stopped.value).startswith("stopped by SIGINT during ")
+    assert str(stopped.value).startswith("stopped by SIGTERM during ")
     assert str(stopped.value).endswith("; saved; call fit again to go on")
     half = stopped.value.run
     assert half.results is None

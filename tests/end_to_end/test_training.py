@@ -127,8 +127,7 @@ def test_training_learns(finished: tuple[Path, dict[str, Any]]) -> None:
 def test_graphmixer_is_trained_stopped_gone_on_with_evaluated_and_asked(folder: Path, tmp_path: Path) -> None:
     model = ("--model.name", "graphmixer", "--training.learning-rate", 1e-3)
     whole = train(folder, tmp_path / "whole", *model, ranks=2)
-    losses = [line["loss"] for line in lines_of(tmp_path / "whole", "step")]
-    assert sum(losses[-4:]) < sum(losses[:4])
+    assert whole["test"]["transductive"]["random"]["ap"] > 0.5
     # on another number of ranks, and in two parts
     train(folder, tmp_path / "run", *model, "--training.epochs", 1)
     (tmp_path / "run" / "results.json").unlink()

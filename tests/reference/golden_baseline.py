@@ -21,15 +21,14 @@ from torch import Tensor
 from tests.reference.golden_checks import Check, count_of_others, difference
 from tests.reference.golden_file import Array, open_golden
 from tests.reference.golden_model import EMBEDDINGS, LOGITS, to_ours
+from tests.reference.golden_trainer import neighbors_in
 from tests.support.event_logs import write_log
 from tests.support.given_negatives import GivenNegatives
 from tpnet_dist.batches.link_batches import rows_ahead
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import LinkPlanner
-from tpnet_dist.batches.run_data import chunks_of
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config, DataConfig, TrainingConfig
-from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.gather import sum_over_ranks
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
@@ -39,8 +38,6 @@ from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.registry import MODELS, needs_of, spec_named, spec_of
 from tpnet_dist.models.spec import ModelSpec
-from tpnet_dist.neighbors.build import build_neighbor_index
-from tpnet_dist.neighbors.sharded import ShardedNeighbors
 from tpnet_dist.training.run_model import RunModel
 
 _WEIGHTS, _GRADIENTS, _TRAINED = "weights", "gradients_first_step", "weights_after_training"
@@ -164,9 +161,7 @@ class BaselineRank:
         self.log = EventLog(folder)
         self.view = EventView(self.log, 0, len(self.log))
         self.plan = plan_by_events(len(self.log), golden.batch_size)
-        own = Blocks(self.log.num_nodes, world.num_ranks).range_of(world.rank)
-        index = build_neighbor_index(lambda: chunks_of(self.view), *own)
-        self.neighbors = ShardedNeighbors(index, self.log.num_nodes, world.new_exchange())
+        self.neighbors = neighbors_in(self.view, world)
         self.parts = RunModel.build(self.config, self.log, world, seed=0)
         names = spec_of(self.config).state_names
         assert names is not None

@@ -40,7 +40,7 @@ class TrainerRank:
         self.log = EventLog(folder)
         self.view = EventView(self.log, 0, len(self.log))
         self.plan = plan_by_events(len(self.log), model.batch_size)
-        self.neighbors = self._neighbors()
+        self.neighbors = neighbors_in(self.view, world)
         self.parts = RunModel.build(self.config, self.log, world, seed=0)
         load_published(self.parts.model, model.weights)
         self._record_warm_batches()
@@ -51,12 +51,6 @@ class TrainerRank:
     def share_of_losses(self) -> Array:
         """All on the first rank: every rank has the same."""
         return self.losses if self.world.rank == 0 else self.losses[:0]
-
-    def _neighbors(self) -> ShardedNeighbors:
-        """Of all events, as in the published run."""
-        own = Blocks(self.log.num_nodes, self.world.num_ranks).range_of(self.world.rank)
-        index = build_neighbor_index(lambda: chunks_of(self.view), *own)
-        return ShardedNeighbors(index, self.log.num_nodes, self.world.new_exchange())
 
     def _record_warm_batches(self) -> None:
         memory = self.parts.memory
@@ -118,3 +112,10 @@ class TrainerRank:
             losses.append(outcome.loss)
         assert next(rows, None) is None, "as many batches as steps"
         return sum_over_ranks(torch.stack(losses)).numpy()
+
+
+def neighbors_in(view: EventView, world: World) -> ShardedNeighbors:
+    """Of all events, as in the published runs."""
+    own = Blocks(view.log.num_nodes, world.num_ranks).range_of(world.rank)
+    index = build_neighbor_index(lambda: chunks_of(view), *own)
+    return ShardedNeighbors(index, view.log.num_nodes, world.new_exchange())

@@ -31,7 +31,7 @@ def speaker(signs: Sequence[Sign], blamed: Sequence[Sign]) -> int:
     return min(innocent, default=-1)
 
 
-def accusation(blamed: Sequence[Sign], *, timed_out: bool, reason: str) -> str:
+def failure_sentence(blamed: Sequence[Sign], *, timed_out: bool, reason: str) -> str:
     """`rank 1 (host b) died during training, epoch 2, step 345`.
 
     `reason`: what the speaker noticed; told where it is all there is to know, since nobody failed or died.

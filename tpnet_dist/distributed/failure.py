@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from torch.distributed import DistError, PrefixStore  # type: ignore[attr-defined]
 
-from tpnet_dist.distributed.diagnosis import accusation, failed_ranks, speaker, stuck_ranks
+from tpnet_dist.distributed.diagnosis import failed_ranks, failure_sentence, speaker, stuck_ranks
 from tpnet_dist.distributed.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, Sign
 from tpnet_dist.distributed.stop_request import ignore_signals
 from tpnet_dist.distributed.world import World
@@ -117,7 +117,7 @@ class _End:
             if not blamed:
                 self._say_on_each_host(_in_one_line(self.heartbeat.store_error or reason))
             elif speaker(signs, blamed) == self.world.rank:
-                self._say(accusation(blamed, timed_out=timed_out, reason=_in_one_line(reason)))
+                self._say(failure_sentence(blamed, timed_out=timed_out, reason=_in_one_line(reason)))
             leave(RANK_LOST)
 
     def _stop_or_lose(self) -> None:

@@ -1,6 +1,6 @@
 """Who is blamed when ranks lose one another, and who says it: one rank, naming another and its phase."""
 
-from tpnet_dist.distributed.diagnosis import accusation, failed_ranks, speaker, stuck_ranks
+from tpnet_dist.distributed.diagnosis import failed_ranks, failure_sentence, speaker, stuck_ranks
 from tpnet_dist.distributed.heartbeat import DONE, LOST, Sign
 
 PHASE = "training, epoch 2, step 345"
@@ -13,12 +13,15 @@ def sign(rank: int, ending: str = "", silence: float = 0.3) -> Sign:
 def test_a_rank_that_fell_silent_has_died() -> None:
     signs = [sign(0, LOST), sign(1, silence=5), sign(2)]
     assert failed_ranks(signs) == [signs[1]]
-    assert accusation([signs[1]], timed_out=False, reason="closed") == f"rank 1 (host b) died during {PHASE}"
+    assert (
+        failure_sentence([signs[1]], timed_out=False, reason="closed")
+        == f"rank 1 (host b) died during {PHASE}"
+    )
     assert speaker(signs, [signs[1]]) == 0
 
 
 def test_a_rank_that_was_silent_for_the_timeout_is_said_not_to_answer() -> None:
-    assert accusation([sign(3, silence=61)], timed_out=True, reason="timed out") == (
+    assert failure_sentence([sign(3, silence=61)], timed_out=True, reason="timed out") == (
         f"rank 3 (host b) has not answered for 61 s, since {PHASE}"
     )
 
@@ -29,13 +32,13 @@ def test_the_first_to_fall_silent_is_blamed_not_one_that_is_slow() -> None:
 
 def test_a_whole_host_is_blamed_together() -> None:
     signs = [sign(0), sign(1), sign(2, silence=9), sign(3, silence=9.4)]
-    words = accusation(failed_ranks(signs), timed_out=False, reason="closed")
+    words = failure_sentence(failed_ranks(signs), timed_out=False, reason="closed")
     assert words == f"rank 2 (host b), rank 3 (host b) died during {PHASE}"
 
 
 def test_a_rank_that_said_why_it_failed_is_blamed_before_silent_ones() -> None:
     signs = [sign(0, silence=9), sign(1, "ValueError: no"), sign(2, LOST)]
-    assert accusation(failed_ranks(signs), timed_out=False, reason="closed") == (
+    assert failure_sentence(failed_ranks(signs), timed_out=False, reason="closed") == (
         f"rank 1 (host b) failed during {PHASE}: ValueError: no"
     )
 
@@ -47,7 +50,7 @@ def test_nobody_is_blamed_while_all_give_signs_or_have_finished() -> None:
 def test_a_rank_that_does_not_notice_is_stuck_and_what_the_speaker_noticed_is_said() -> None:
     signs = [sign(0, LOST), sign(1, LOST), sign(2)]
     assert stuck_ranks(signs) == [signs[2]]
-    assert accusation(stuck_ranks(signs), timed_out=True, reason="timed out") == (
+    assert failure_sentence(stuck_ranks(signs), timed_out=True, reason="timed out") == (
         f"rank 2 (host b) got stuck during {PHASE}; what others noticed: timed out"
     )
 

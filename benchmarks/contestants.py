@@ -30,7 +30,7 @@ from tpnet_dist.batches.planner import LinkPlanner
 from tpnet_dist.batches.run_data import RunData, plan_of, split_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.world import World
-from tpnet_dist.evaluation.scoring import logits_by_portion
+from tpnet_dist.evaluation.scoring import score_microbatches
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
@@ -158,8 +158,7 @@ class Trainer(Contestant):
         requests = self.to_score.take(steps)
         watch = StopWatch()
         for planned, rows in rows_ahead(self._memory, requests, prefetch=self._prefetch):
-            queries = self.parts.batch_maker.make(planned, rows)
-            logits_by_portion(self.parts.model, queries, planned.portions)
+            score_microbatches(self.parts.model, self.parts.batch_maker.microbatches(planned, rows))
             watch.lap()
         return watch.laps
 

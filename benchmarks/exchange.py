@@ -85,7 +85,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Extent:
-    """Which part of a log is exchanged, and in what portions."""
+    """Which part of a log is exchanged, and in which slices."""
 
     measured_from: int
     batch_size: int
@@ -110,7 +110,7 @@ class RankExchange:
     def __init__(self, world: World, log: Log, variant: Variant, extent: Extent) -> None:
         self.log, self.extent, self.mode = log, extent, variant.mode
         self.own = range(*Blocks(log.num_nodes, world.num_ranks).range_of(world.rank))
-        self.portions = world.portions(None)
+        self.slices = world.batch_slices(None)
         self.memory = Memory(
             log.num_nodes,
             Walk("decay", HOPS, 1e-7),
@@ -158,7 +158,7 @@ class RankExchange:
         """Of each batch the nodes that this rank's slice reads, with one look-up of neighbours for all."""
         if self.mode == "record":
             return [None] * len(batches)
-        slices = [self.portions.slice_of(len(batch)) for batch in batches]
+        slices = [self.slices.slice_of(len(batch)) for batch in batches]
         ends = [
             torch.cat([batch.src_B[here], batch.dst_B[here]])
             for batch, here in zip(batches, slices, strict=True)

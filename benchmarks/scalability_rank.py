@@ -36,7 +36,7 @@ from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.distributed.host_memory import keep_large_buffers
 from tpnet_dist.distributed.world import World, join_world
-from tpnet_dist.evaluation.scoring import logits_by_portion
+from tpnet_dist.evaluation.scoring import score_microbatches
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.files.atomic_write import atomic_write
@@ -182,7 +182,7 @@ class Case:
             self.log,
             neighbors,
             [Universe(self.everything).random(KEY)],
-            portions=self.world.portions(self.config.training.portions),
+            slices=self.world.batch_slices(self.config.training.microbatches),
             key=KEY,
             padding_node=parts.padding_node,
         )
@@ -200,7 +200,7 @@ class Case:
         parts.model.eval()
         watch = StopWatch()
         for planned, rows in self._batches(planner, parts, first):
-            logits_by_portion(parts.model, parts.batch_maker.make(planned, rows), planned.portions)
+            score_microbatches(parts.model, parts.batch_maker.microbatches(planned, rows))
             self._wait_for_device()
             watch.lap()
         return watch.laps[WARM_UP_STEPS:]

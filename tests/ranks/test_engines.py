@@ -55,14 +55,14 @@ def learn(world: World, lesson: Lesson) -> Learned:
         model.load_state_dict(lesson.weights)
         engine.weights_changed(lesson.weights)
         engine.load_optimizer_state(lesson.optimizer)
-    portions = world.portions(None).mine(lesson.events)
+    microbatches = world.batch_slices(None).microbatches(lesson.events)
     losses = []
     for step in lesson.steps:
         total = torch.zeros((), dtype=torch.float64)
         for batch in range(config.batches_per_step):
             query = random_query(events=lesson.events, edge_width=lesson.edge_width, seed=100 * step + batch)
             with engine.batch(is_last=batch + 1 == config.batches_per_step):
-                logits = engine.score([[query[portion]] for portion in portions])
+                logits = engine.score([[query[events]] for events in microbatches])
                 num_links = 2 * lesson.events * config.batches_per_step
                 parts = torch.stack([links_loss(*split_logits(each)) / num_links for each in logits])
                 engine.learn(parts.sum())
@@ -121,7 +121,7 @@ def test_deepspeed_learns_as_ddp_does(rank_pools: RankPools, lesson: Lesson, ran
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_ranks_learn_the_same_to_the_last_bit(rank_pools: RankPools, ranks: int) -> None:
-    """Portions of ten and eleven events, and of none."""
+    """Microbatches of ten and eleven events, and of none."""
     for events in (41, 3):
         alone, together = (learned(rank_pools, count, Lesson(DDP, events=events)) for count in (1, ranks))
         assert together.losses == alone.losses

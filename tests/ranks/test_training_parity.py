@@ -32,7 +32,7 @@ from tpnet_dist.training.step_profile import ProfileWish
 from tpnet_dist.training.trainer import SeedTrainer
 
 LAST_BIT = 2e-16
-"""Of the float64 that losses of portions are added up in for the log, in any order; of float32 nothing."""
+"""Losses of microbatches are added up in float64 for the log, in any order; of float32 nothing differs."""
 TOLERANCE = 1e-5
 """Where sums are made in another order."""
 FIGURE_TOLERANCE = 2e-3
@@ -114,13 +114,13 @@ def test_graphmixer_trains_the_same_on_one_to_four_ranks(rank_pools: RankPools, 
         require_parity(rank_pools, config, tmp_path / sampling)
 
 
-def test_with_other_portions_ranks_train_the_same_but_for_rounding(
+def test_with_other_microbatches_ranks_train_the_same_but_for_rounding(
     rank_pools: RankPools, folder: Path, tmp_path: Path
 ) -> None:
     """Two each on four ranks; where there is one only, one for each rank."""
-    config = small_config(folder, training={"portions": 8, **ONE_EPOCH})
+    config = small_config(folder, training={"microbatches": 8, **ONE_EPOCH})
     require_parity(rank_pools, config, tmp_path / "eight")
-    config = small_config(folder, training={"portions": 1, **ONE_EPOCH})
+    config = small_config(folder, training={"microbatches": 1, **ONE_EPOCH})
     require_parity(rank_pools, config, tmp_path / "one", is_exact=False)
 
 

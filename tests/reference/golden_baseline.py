@@ -174,7 +174,7 @@ class BaselineRank:
     def _planner(self, negatives: Array) -> LinkPlanner:
         return LinkPlanner(
             log=self.log,
-            portions=self.world.portions(self.config.training.portions),
+            slices=self.world.batch_slices(self.config.training.microbatches),
             neighbors=self.neighbors,
             needs=needs_of(self.config),
             sample_key=SampleKey(0, 0),

@@ -14,6 +14,8 @@ from tpnet_dist.models.link_batch import LinkBatch
 
 PlannedRows = tuple[PlannedLinks, FetchedRows | None]
 """Links of a batch with their rows; without a memory there are none."""
+Microbatch = list[LinkBatch]
+"""What is scored at once; one for each block of links."""
 
 
 def rows_ahead(
@@ -33,10 +35,17 @@ class LinkBatchMaker:
     dtype: torch.dtype = torch.float32
     """Of the model's weights; so are the features that meet them."""
 
+    def microbatches(
+        self, planned: PlannedLinks, rows: FetchedRows | None, dropout_keys_B: Tensor | None = None
+    ) -> list[Microbatch]:
+        """This rank's slice, cut as on any number of ranks; some may be empty."""
+        batches = self.make(planned, rows, dropout_keys_B)
+        return [[batch[events] for batch in batches] for events in planned.microbatches]
+
     def make(
         self, planned: PlannedLinks, rows: FetchedRows | None, dropout_keys_B: Tensor | None = None
     ) -> list[LinkBatch]:
-        """One for each block."""
+        """This rank's slice in one; one for each block."""
         features_UF = self._moved_features(planned.node_features_UF)
         keys_B = None if dropout_keys_B is None else self._moved(dropout_keys_B)
         batches = []

@@ -33,8 +33,8 @@ class PlannedLinks:
     """The distinct nodes of all blocks, sorted."""
     node_features_UF: Tensor | None
     blocks: tuple[LinkBlock, ...]
-    portions: tuple[slice, ...]
-    """Which of these events each portion has; some may be empty."""
+    microbatches: tuple[slice, ...]
+    """Which of these events each microbatch has; some may be empty."""
 
     def __len__(self) -> int:
         return len(self.events_B)

@@ -19,7 +19,7 @@ from torch.profiler import record_function
 
 from tpnet_dist.batches.event_batches import batches_to_record
 from tpnet_dist.batches.links import LinkBlock, PlannedLinks, with_places
-from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
@@ -57,7 +57,7 @@ class LinkPlanner:
     """How a part of the log is asked about."""
 
     log: EventLog
-    portions: Portions
+    slices: BatchSlices
     neighbors: NeighborLookup
     needs: Needs
     sample_key: SampleKey
@@ -106,17 +106,18 @@ class LinkPlanner:
             memory_time = float(recorded.time_B[-1]) if len(recorded) else memory_time
 
     def _pieces(self, num_events: int, events_per_piece: int | None) -> list[slice]:
-        """Of this rank's slice, none in two portions unless it is the whole slice; as many on every rank,
+        """The whole slice of this rank, or pieces that lie in one microbatch each; as many on every rank,
         though some may be empty."""
-        portions, whole = self.portions, self.portions.slice_of(num_events)
-        if events_per_piece is None or portions.largest_slice(num_events) <= events_per_piece:
+        slices, whole = self.slices, self.slices.slice_of(num_events)
+        if events_per_piece is None or slices.largest_slice(num_events) <= events_per_piece:
             return [whole]
-        mine, none = portions.mine(num_events), slice(whole.stop, whole.stop)
-        mine += [none] * (portions.most_per_rank - len(mine))
+        mine, none = slices.microbatches(num_events), slice(whole.stop, whole.stop)
+        mine += [none] * (slices.most_microbatches - len(mine))
+        largest = slices.largest_microbatch(num_events)
         return [
-            slice(min(start, portion.stop), min(start + events_per_piece, portion.stop))
-            for portion in mine
-            for start in range(portion.start, portion.start + portions.largest(num_events), events_per_piece)
+            slice(min(start, each.stop), min(start + events_per_piece, each.stop))
+            for each in mine
+            for start in range(each.start, each.start + largest, events_per_piece)
         ]
 
     @record_function("plan")
@@ -148,7 +149,7 @@ class LinkPlanner:
             else:
                 links.append((drawn.src_B, drawn.dst_BC))
         ends = [torch.from_numpy(np.column_stack(pair).astype(np.int64)) for pair in links]
-        return _Draft(mine, read_time_B, ends, self._portions(len(selected), here), recorded)
+        return _Draft(mine, read_time_B, ends, self._microbatches(len(selected), here), recorded)
 
     @record_function("plan")
     def _finish(self, drafts: Sequence["_Draft"]) -> list[MemoryRequest[PlannedLinks]]:
@@ -164,17 +165,17 @@ class LinkPlanner:
                 nodes_U=nodes_U,
                 node_features_UF=self._node_features(nodes_U),
                 blocks=placed,
-                portions=draft.portions,
+                microbatches=draft.microbatches,
             )
             requests.append(MemoryRequest(nodes_U, draft.recorded, planned))
         return requests
 
-    def _portions(self, num_events: int, here: slice) -> tuple[slice, ...]:
-        """What of each portion of this rank is `here`."""
+    def _microbatches(self, num_events: int, here: slice) -> tuple[slice, ...]:
+        """What of each microbatch of this rank is `here`, counted from its start."""
         start, stop, _ = here.indices(num_events)
         return tuple(
-            slice(min(max(portion.start, start), stop) - start, min(max(portion.stop, start), stop) - start)
-            for portion in self.portions.mine(num_events)
+            slice(min(max(each.start, start), stop) - start, min(max(each.stop, start), stop) - start)
+            for each in self.slices.microbatches(num_events)
         )
 
     def _block(
@@ -243,7 +244,7 @@ class _Draft:
     read_time_B: Tensor
     ends: list[Tensor]
     """Of each block: (B, S)."""
-    portions: tuple[slice, ...]
+    microbatches: tuple[slice, ...]
     recorded: BatchEvents
 
     def queries(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -7,9 +7,9 @@ from typing import Literal
 from tpnet_dist.batches.negatives import Universe
 from tpnet_dist.batches.planner import LinkPlanner, Negatives
 from tpnet_dist.config.schema import Config, DataConfig
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.exchange import Exchange
-from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.distributed.world import World
 from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
 from tpnet_dist.events.grown_features import FeatureRows
@@ -96,9 +96,9 @@ class RunData(OpenedLog):
         padding_node: int | None,
     ) -> LinkPlanner:
         """How this rank asks about a part of the log. `key`: what uniform sampling draws by."""
-        portions = self.world.portions(self.config.training.portions)
+        slices = self.world.batch_slices(self.config.training.microbatches)
         return planner_of(
-            self.config, self.log, neighbors, negatives, portions=portions, key=key, padding_node=padding_node
+            self.config, self.log, neighbors, negatives, slices=slices, key=key, padding_node=padding_node
         )
 
     def time_before(self, view: EventView, position: int | None = None) -> float:
@@ -124,15 +124,15 @@ def planner_of(
     neighbors: NeighborLookup,
     negatives: Sequence[Negatives],
     *,
-    portions: Portions,
+    slices: BatchSlices,
     key: SampleKey,
     padding_node: int | None,
     later_features: FeatureRows | None = None,
 ) -> LinkPlanner:
-    """As the settings have it. `portions`: of batches, by which rank asks."""
+    """The planner that the settings ask for. `slices`: which part of each batch this rank plans."""
     return LinkPlanner(
         log=log,
-        portions=portions,
+        slices=slices,
         neighbors=neighbors,
         needs=needs_of(config),
         sample_key=key,

@@ -36,10 +36,13 @@ _NO_EFFECT = {
     "memory.catch_up",
     "training.engine",
     "training.deepspeed",
-    "training.portions",
+    "training.microbatches",
     "training.timeout",
 }
-_RENAMED = {"memory.cache_rows": "memory.borrowed_rows"}
+_RENAMED = {
+    "memory.cache_rows": "memory.borrowed_rows",
+    "training.portions": "training.microbatches",
+}
 _TRUTH = {"true": True, "false": False}
 _RULES: dict[type, tuple[str, str, str]] = {
     bool: ("True or False", "True or False", "--help says what it does"),

@@ -17,7 +17,7 @@ MAX_SIZE = 2**16
 MAX_COMPETITORS = 100_000
 """Of an event in ranking, whose neighbours a rank holds all at once."""
 
-MAX_PORTIONS = 256
+MAX_MICROBATCHES = 256
 """Each is a forward pass of its own."""
 MAX_LEARNING_RATE = 1e37
 """Adam's first step takes ten times this, which float32 must hold."""
@@ -141,9 +141,10 @@ class TrainingConfig:
     """Events per timestamp batch."""
     batches_per_step: int = 1
     """Timestamp batches per optimizer step."""
-    portions: int | None = None
-    """Parts of every batch that sums over its events are made of, a power of two: on up to so many ranks of
-    CPUs results are the same to the last bit. Left away: 4 on CPUs, one for each rank on GPUs."""
+    microbatches: int | None = None
+    """Parts of every batch that are scored each by itself, with gradients added in a fixed order; a power of
+    two. On up to so many ranks of CPUs results are the same to the last bit. Left away: 4 on CPUs, one for
+    each rank on GPUs."""
     epochs: int = 100
     """At most so many passes over the training events."""
     max_steps: int | None = None
@@ -172,10 +173,11 @@ class TrainingConfig:
         for name in ("batch_size", "batches_per_step", "epochs", "patience"):
             _require(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "at least 1")
         _require(
-            self.portions is None or (0 < self.portions <= MAX_PORTIONS and self.portions.bit_count() == 1),
-            "training.portions",
-            self.portions,
-            f"a power of two, at most {MAX_PORTIONS}",
+            self.microbatches is None
+            or (0 < self.microbatches <= MAX_MICROBATCHES and self.microbatches.bit_count() == 1),
+            "training.microbatches",
+            self.microbatches,
+            f"a power of two, at most {MAX_MICROBATCHES}",
         )
         _require(
             self.max_steps is None or self.max_steps >= 1, "training.max_steps", self.max_steps, "at least 1"

@@ -1,7 +1,8 @@
 """Sums over ranks whose roundings do not depend on who was first: of any tensor, or as a hook of DDP.
 
 An all-reduce adds the values of three and more ranks in an order that differs from place to place. Here they
-are added in the order in which one rank adds the portions of a batch (`portions`). It moves as many bytes.
+are added in the order in which one rank adds those of its microbatches (`batch_slices`). It moves as many
+bytes.
 
 Three ranks with gradients of three places, a b c on rank 0, A B C on rank 1, α β γ on rank 2:
 
@@ -70,6 +71,6 @@ def _sum_of_share(mine: Tensor, group: dist.ProcessGroup | None) -> Tensor:
 
 
 def _sum_by_halves(values_PX: Tensor) -> Tensor:
-    """The ranks' branches of the tree of portions, as they were dealt."""
+    """The ranks' branches of the tree in which gradients are added."""
     half = len(values_PX) // 2
     return _sum_by_halves(values_PX[:half]) + _sum_by_halves(values_PX[half:]) if half else values_PX[0]

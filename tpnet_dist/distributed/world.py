@@ -15,10 +15,10 @@ import torch.distributed as dist
 from torch.distributed import DistError, HashStore, PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange, RankExchange
 from tpnet_dist.distributed.launch_environment import let_streams_run_side_by_side, restarts_so_far
 from tpnet_dist.distributed.phase import Phase
-from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.distributed.rendezvous import agree_on_start
 from tpnet_dist.distributed.stop_request import StopRequest
 from tpnet_dist.errors import InputError, UnmetError, sentence_of
@@ -55,9 +55,9 @@ class World:
     phase: Phase = field(default_factory=Phase, compare=False)
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
-    def portions(self, wanted: int | None) -> Portions:
+    def batch_slices(self, wanted: int | None) -> BatchSlices:
         """Of every batch; `wanted`: None for what serves the device."""
-        return Portions.of(wanted, self.rank, self.num_ranks, self.device.type)
+        return BatchSlices.of(wanted, self.rank, self.num_ranks, self.device.type)
 
     def new_exchange(self) -> Exchange:
         """An exchange on a process group of its own: its collectives never mix with the gradients'."""

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tpnet_dist.batches.link_batches import rows_ahead
+from tpnet_dist.batches.link_batches import Microbatch, rows_ahead
 from tpnet_dist.batches.planner import Negatives
 from tpnet_dist.batches.run_data import RunData
 from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.gather import gather_varied
-from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.evaluation.model_parts import ModelParts
 from tpnet_dist.evaluation.results import EventsPerSecond
@@ -27,7 +27,6 @@ from tpnet_dist.events.batch_plan import BatchPlan, Positions
 from tpnet_dist.events.view import EventView
 from tpnet_dist.files.progress import Display
 from tpnet_dist.keyed_random import SampleKey
-from tpnet_dist.models.link_batch import LinkBatch
 
 EVALUATION_KEY = SampleKey(0, 0)
 """Evaluation draws the same negatives in every epoch and for every seed, so that figures compare."""
@@ -104,7 +103,7 @@ class Scorer:
             events_per_piece=max(1, LINKS_PER_PIECE // links_per_event),
         )
         self.parts.model.eval()
-        num_mine = len(positions_of(plan, planner.portions))
+        num_mine = len(positions_of(plan, planner.slices))
         # in one piece: small tensors that stay would lie between the large ones that come and go, and no two
         # of these have the same size, so the heap would grow without end; and on the host: ranking 1e8 events
         # would fill a GPU
@@ -114,38 +113,39 @@ class Scorer:
             for number, (planned, rows) in enumerate(ahead):
                 if number % PIECES_PER_LOOK == 0 and (asked := world.stop_requested()) is not None:
                     raise StopRequested(asked)
-                queries = self.parts.batch_maker.make(planned, rows)
-                logits_BX = logits_by_portion(self.parts.model, queries, planned.portions)
+                microbatches = self.parts.batch_maker.microbatches(planned, rows)
+                logits_BX = score_microbatches(self.parts.model, microbatches)
                 scores_NX[done : done + len(planned)] = logits_BX
                 done += len(planned)
-                # portions are about equal, so this rank's tell of all
-                self.display.advance(len(planned) * planner.portions.count // len(planner.portions.numbers))
+                # microbatches are about equal, so this rank's tell of all
+                all_of_them, own = planner.slices.num_microbatches, len(planner.slices.numbers)
+                self.display.advance(len(planned) * all_of_them // own)
         assert done == num_mine
-        everything = self._gather(scores_NX, plan, planner.portions)
+        everything = self._gather(scores_NX, plan, planner.slices)
         (speed or self.speed).add(len(view), everything.size, time.perf_counter() - started)
         return everything
 
-    def _gather(self, mine: Tensor, plan: BatchPlan, portions: Portions) -> Scores:
+    def _gather(self, mine: Tensor, plan: BatchPlan, slices: BatchSlices) -> Scores:
         """Every rank scored its slice of each batch; put them in the order of the events."""
         everything = np.empty((plan.num_events, mine.shape[1]), dtype=np.float32)
         for rank, part in enumerate(gather_varied(mine, self.data.world.host_group)):
-            everything[positions_of(plan, replace(portions, rank=rank))] = part.numpy()
+            everything[positions_of(plan, replace(slices, rank=rank))] = part.numpy()
         return everything
 
 
-def logits_by_portion(model: nn.Module, queries: Sequence[LinkBatch], portions: Sequence[slice]) -> Tensor:
-    """(B, X). Products of other sizes may be rounded otherwise: each portion by itself, as on any rank."""
-    parts = [portion for portion in portions if portion.start < portion.stop] or [slice(0)]
-    return torch.cat([logits_of(model, [query[part] for query in queries]) for part in parts])
+def score_microbatches(model: nn.Module, microbatches: Sequence[Microbatch]) -> Tensor:
+    """(B, X). Each by itself, as on any number of ranks: products of other sizes may be rounded otherwise."""
+    filled = [batches for batches in microbatches if len(batches[0])] or microbatches[:1]
+    return torch.cat([logits_of(model, batches) for batches in filled])
 
 
-def logits_of(model: nn.Module, queries: Sequence[LinkBatch]) -> Tensor:
+def logits_of(model: nn.Module, batches: Microbatch) -> Tensor:
     """(B, X), in parts where one event alone has many competitors."""
-    parts = chain.from_iterable(query.split_targets(LINKS_PER_PIECE) for query in queries)
+    parts = chain.from_iterable(batch.split_targets(LINKS_PER_PIECE) for batch in batches)
     return torch.cat([model(part) for part in parts], dim=1)
 
 
-def positions_of(plan: BatchPlan, portions: Portions) -> Positions:
+def positions_of(plan: BatchPlan, slices: BatchSlices) -> Positions:
     """The events of a rank's slices, batch after batch."""
-    slices = [np.arange(batch.start, batch.stop)[portions.slice_of(len(batch))] for batch in plan.batches()]
-    return np.concatenate([np.empty(0, dtype=np.int64), *slices])
+    events = [np.arange(batch.start, batch.stop)[slices.slice_of(len(batch))] for batch in plan.batches()]
+    return np.concatenate([np.empty(0, dtype=np.int64), *events])

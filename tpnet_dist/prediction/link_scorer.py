@@ -12,7 +12,7 @@ from tpnet_dist.batches.link_batches import LinkBatchMaker, rows_ahead
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import NegativeEnds
 from tpnet_dist.batches.run_data import planner_of
-from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.evaluation.scoring import EVALUATION_KEY, logits_of
 from tpnet_dist.events.raw_ids import Dense
 from tpnet_dist.events.shards import Times
@@ -51,7 +51,7 @@ class LinkScorer:
             past.log,
             past.neighbors,
             [],
-            portions=Portions(0, 1, 1),
+            slices=BatchSlices(0, 1, 1),
             key=EVALUATION_KEY,
             padding_node=padding_node,
             later_features=past.edge_features,

@@ -9,8 +9,8 @@ from tpnet_dist.batches.negatives import Universe
 from tpnet_dist.batches.run_data import chunks_of, plan_of, planner_of, split_of
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.exchange import LocalExchange
-from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
@@ -80,7 +80,7 @@ class DataTraffic:
             self.log,
             self._neighbors,
             self._negatives,
-            portions=Portions.of(self.config.training.portions, rank, num_ranks, self.device_type),
+            slices=BatchSlices.of(self.config.training.microbatches, rank, num_ranks, self.device_type),
             key=KEY,
             padding_node=padding_node_of(self.config, self.log),
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.memory.run_length import MOST_BATCHES
 from tpnet_dist.models.registry import needs_of
 from tpnet_dist.sizing.devices import Device
@@ -107,7 +107,7 @@ def scoring_step_time(
 
 def _most_events(config: Config, batch_size: int, num_ranks: int, device: Device) -> int:
     """Of a batch, those of the rank that the others wait for."""
-    return Portions.of(config.training.portions, 0, num_ranks, device.type).largest_slice(batch_size)
+    return BatchSlices.of(config.training.microbatches, 0, num_ranks, device.type).largest_slice(batch_size)
 
 
 def _time(

@@ -22,11 +22,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tpnet_dist.batches.link_batches import Microbatch
 from tpnet_dist.distributed.launch_environment import tell_deepspeed
 from tpnet_dist.distributed.ordered_sum import needs_order, ordered_sum
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.training.engine import LinkScorer, OptimizerState, Queries, Weights
+from tpnet_dist.training.engine import OptimizerState, Weights
+from tpnet_dist.training.microbatch_scorer import MicrobatchScorer
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 _log = logging.getLogger(__name__)
@@ -41,7 +43,7 @@ class DeepSpeedEngine:
         self._deepspeed = _import_deepspeed()
         try:
             self._engine, *_ = self._deepspeed.initialize(
-                model=LinkScorer(model, copies_weights=world.device.type == "cpu"),
+                model=MicrobatchScorer(model, copies_weights=world.device.type == "cpu"),
                 config=settings,
                 dist_init_required=None,
             )
@@ -65,8 +67,8 @@ class DeepSpeedEngine:
         self._engine.set_gradient_accumulation_boundary(is_last)
         yield
 
-    def score(self, portions: Sequence[Queries]) -> list[list[Tensor]]:
-        logits: list[list[Tensor]] = self._engine(portions)
+    def score(self, microbatches: Sequence[Microbatch]) -> list[list[Tensor]]:
+        logits: list[list[Tensor]] = self._engine(microbatches)
         return logits
 
     def learn(self, loss: Tensor) -> None:

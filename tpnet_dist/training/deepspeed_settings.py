@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tpnet_dist.config.schema import TrainingConfig
-from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.errors import InputError
 from tpnet_dist.training.engine import adam_settings
 
@@ -55,8 +55,8 @@ def _read(path: Path | Traversable) -> dict[str, Any]:
 
 def _decided(config: TrainingConfig, num_ranks: int, device_type: str) -> dict[str, Any]:
     """By dotted name. Counts of events are for DeepSpeed's own reports: slices are as large as they are."""
-    portions = Portions.of(config.portions, 0, num_ranks, device_type)
-    largest_slice = portions.largest_slice(config.batch_size)
+    slices = BatchSlices.of(config.microbatches, 0, num_ranks, device_type)
+    largest_slice = slices.largest_slice(config.batch_size)
     of_adam = {f"optimizer.params.{name}": value for name, value in adam_settings(device_type).items()}
     return {
         "train_micro_batch_size_per_gpu": largest_slice,

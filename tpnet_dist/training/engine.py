@@ -6,18 +6,16 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
+from tpnet_dist.batches.link_batches import Microbatch
 from tpnet_dist.distributed.ordered_sum import DealTime, needs_order, ordered_sum_hook
-from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.training.microbatch_scorer import MicrobatchScorer
 
 OptimizerState = dict[str, dict[str, Any]]
 """What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
 and from every engine."""
 Weights = dict[str, Tensor]
-Queries = Sequence[LinkBatch]
-"""Of one portion of a batch."""
 
 
 def adam_settings(device_type: str) -> dict[str, Any]:
@@ -39,8 +37,8 @@ class Engine(Protocol):
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
         """Around scoring and learning from one batch of a step; with the last one gradients travel."""
 
-    def score(self, portions: Sequence[Queries]) -> list[list[Tensor]]:
-        """Logits of each query of each of a rank's portions of a batch."""
+    def score(self, microbatches: Sequence[Microbatch]) -> list[list[Tensor]]:
+        """Logits of each link batch of each microbatch of a rank's slice."""
 
     def learn(self, loss: Tensor) -> None:
         """Add the gradients of a loss, of which this rank has a share: over ranks they are summed."""
@@ -68,46 +66,13 @@ def device_type_of(model: nn.Module) -> str:
     return next(model.parameters()).device.type
 
 
-class LinkScorer(nn.Module):
-    """All queries of a batch in one forward pass, as data parallelism wants it.
-
-    Each portion is scored by itself, with weights of its own as far as autograd can tell: its gradients are
-    added to those of its neighbour, then pairs to pairs, whatever the number of ranks (`portions`).
-    """
-
-    def __init__(self, model: nn.Module, *, copies_weights: bool = False) -> None:
-        """`copies_weights`: where weights lie at odd places of a larger tensor, which a host's products may
-        round otherwise, though rarely."""
-        super().__init__()
-        self.model, self._copies_weights = model, copies_weights
-        self._is_on_host = device_type_of(model) == "cpu"
-
-    def forward(self, portions: Sequence[Queries] | None) -> list[list[Tensor]]:
-        """Without portions, something that every weight has a part in."""
-        if portions is None:
-            return [[torch.stack([weight.sum() for weight in self.model.parameters()]).sum()]]
-        if len(portions) == 1 and not self._is_on_host:
-            return [[self.model(query) for query in portions[0]]]
-        weights: Weights = dict(self.model.named_parameters())
-        if self._copies_weights:
-            weights = {name: weight.clone() for name, weight in weights.items()}
-        return self._score(portions, weights)
-
-    def _score(self, portions: Sequence[Queries], weights: Weights) -> list[list[Tensor]]:
-        weights = {name: weight.view_as(weight) for name, weight in weights.items()}
-        if len(portions) == 1:
-            return [[functional_call(self.model, weights, (query,)) for query in portions[0]]]
-        half = len(portions) // 2
-        return [*self._score(portions[:half], weights), *self._score(portions[half:], weights)]
-
-
 class DdpEngine:
     """torch's DistributedDataParallel and Adam: gradients travel while others are still computed, but for a
     part of them on three and more ranks of a host (`ordered_sum`)."""
 
     def __init__(self, model: nn.Module, *, learning_rate: float, num_ranks: int) -> None:
         self._model = model
-        self._scorer = DistributedDataParallel(LinkScorer(model), gradient_as_bucket_view=True)
+        self._scorer = DistributedDataParallel(MicrobatchScorer(model), gradient_as_bucket_view=True)
         self._let_the_group_end()
         self._dealt, device_type = DealTime(), device_type_of(model)
         # of its own data parallelism averages over ranks where we want the sum
@@ -137,8 +102,8 @@ class DdpEngine:
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
         return nullcontext() if is_last else self._scorer.no_sync()
 
-    def score(self, portions: Sequence[Queries]) -> list[list[Tensor]]:
-        logits: list[list[Tensor]] = self._scorer(portions)
+    def score(self, microbatches: Sequence[Microbatch]) -> list[list[Tensor]]:
+        logits: list[list[Tensor]] = self._scorer(microbatches)
         return logits
 
     def learn(self, loss: Tensor) -> None:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from tpnet_dist.batches.run_data import OpenedLog
 from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.world import World
 from tpnet_dist.files.readable import readable_bytes
 from tpnet_dist.models.registry import spec_of
@@ -25,7 +25,7 @@ class Preflight:
 
     config: Config
     opened: OpenedLog
-    portions: Portions
+    slices: BatchSlices
     memory: RankMemory
     needed: NeededBytes
 
@@ -57,7 +57,7 @@ class Preflight:
         log, ranks = opened.log, world.num_ranks
         neighbors = neighbor_bytes_of(len(log), len(opened.split.train), ranks)
         needed = needed_bytes(config, log.shape, ranks, memory, neighbors=neighbors, rank=world.rank)
-        return cls(config, opened, world.portions(config.training.portions), memory, needed)
+        return cls(config, opened, world.batch_slices(config.training.microbatches), memory, needed)
 
     @property
     def width(self) -> int:
@@ -102,22 +102,22 @@ class Preflight:
 
     def remarks(self) -> list[str]:
         """What may surprise."""
-        remarks, split, portions = [], self.opened.split, self.portions
+        remarks, split, slices = [], self.opened.split, self.slices
         if not split.inductive(split.test):
             remarks.append("No test event has a node unseen in training: there will be no inductive figures.")
-        if not portions.are_even:
+        if not slices.are_even:
             remarks.append(
-                f"The {portions.count} portions of a batch fall unevenly to {portions.num_ranks} ranks, "
-                f"up to {portions.most_per_rank} to one, so that sums are made as on one rank; "
-                "--training.portions 1 is faster, and rounds otherwise."
+                f"The {slices.num_microbatches} microbatches of a batch fall unevenly to {slices.num_ranks} "
+                f"ranks, up to {slices.most_microbatches} to one, so that sums are made as on one rank; "
+                "--training.microbatches 1 is faster, and rounds otherwise."
             )
         return remarks
 
     def _lines(self) -> list[tuple[str, str]]:
         split, plan, training = self.opened.split, self.opened.train_plan, self.config.training
-        needed, ranks, rank = self.needed, self.portions.num_ranks, self.portions.rank
+        needed, ranks, rank = self.needed, self.slices.num_ranks, self.slices.rank
         steps = plan.num_steps(training.batches_per_step)
-        events = self.portions.largest_slice(training.batch_size)
+        events = self.slices.largest_slice(training.batch_size)
         exchanged = exchanged_bytes(self.config, self.opened.log.shape, ranks, rank, events)
         return [
             ("parts", f"{len(split.train):,} train, {len(split.val):,} validation, {len(split.test):,} test"),

@@ -4,7 +4,7 @@
     score                  logits of the events and of what they are scored against
     learn                  binary cross-entropy → gradients → all-reduce → Adam
 
-Every rank scores its slice of each timestamp batch of the step, portion by portion. The loss is the mean over
+Every rank scores its slice of each timestamp batch of the step, in microbatches. The loss is the mean over
 all links of the step, so gradients do not depend on the number of ranks.
 """
 
@@ -66,10 +66,9 @@ class TrainStep:
     ) -> tuple[Tensor, Tensor, Tensor]:
         with record_function("make batch"):
             keys_B = event_keys(self.seed, epoch, planned.events_B)
-            batches = self.batch_maker.make(planned, rows, keys_B)
-            portions = [[batch[portion] for batch in batches] for portion in planned.portions]
+            microbatches = self.batch_maker.microbatches(planned, rows, keys_B)
         with record_function("score"):
-            scored = [split_logits(logits) for logits in self.engine.score(portions)]
+            scored = [split_logits(logits) for logits in self.engine.score(microbatches)]
             losses = [links_loss(*logits) / (2 * num_events) for logits in scored]
         with record_function("backward"):
             self.engine.learn(torch.stack(losses).sum())

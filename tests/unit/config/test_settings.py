@@ -27,7 +27,7 @@ def a_word_for(name: str) -> str:
         return str(not default)
     if key.kind is float:
         return str(default / 2)
-    return ("8" if name == "training.portions" else "7") if key.kind is int else "some/folder"
+    return ("8" if name == "training.microbatches" else "7") if key.kind is int else "some/folder"
 
 
 @pytest.fixture

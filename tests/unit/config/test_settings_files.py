@@ -58,7 +58,7 @@ def test_a_written_config_holds_every_key_and_nothing_is_left_aside(tmp_path: Pa
     full = dataclasses.replace(
         Config(),
         memory=MemoryConfig(width=8, borrowed_rows=9, run_batches=4),
-        training=TrainingConfig(max_steps=3, portions=8),
+        training=TrainingConfig(max_steps=3, microbatches=8),
     )
     write_config(full, tmp_path / "config.toml")
     tree = tomllib.loads((tmp_path / "config.toml").read_text())

@@ -12,8 +12,8 @@ from tests.support.given_negatives import GivenNegatives
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import LinkPlanner
 from tpnet_dist.batches.run_data import chunks_of
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.exchange import LocalExchange
-from tpnet_dist.distributed.portions import Portions
 from tpnet_dist.events.batch_plan import plan_by_events, plan_by_timestamps
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
@@ -35,7 +35,7 @@ def planner_of(log: EventLog, rank: int = 0, num_ranks: int = 1) -> LinkPlanner:
     index = build_neighbor_index(lambda: chunks_of(EventView(log, 0, len(log))), 0, NODES)
     return LinkPlanner(
         log=log,
-        portions=Portions.of(None, rank, num_ranks, "cpu"),
+        slices=BatchSlices.of(None, rank, num_ranks, "cpu"),
         neighbors=ShardedNeighbors(index, NODES, LocalExchange()),
         needs=Needs(neighbors=NEIGHBORS),
         sample_key=SampleKey(0, 0),

@@ -12,7 +12,7 @@ from benchmarks.rank_pool import world_of_one
 from tests.support.training_runs import small_config, small_log
 from tpnet_dist.batches.run_data import OpenedLog, RunData
 from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.portions import Portions
+from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
@@ -103,11 +103,11 @@ def test_what_cannot_be_evaluated_here_is_refused_before_anything_is_opened(
 def test_ranks_with_uneven_slices_are_told_why(
     config: Config, on_host: World, ranks: int, wanted: int | None, told: bool
 ) -> None:
-    portions = Portions.of(wanted, 0, ranks, "cpu")
-    remarks = replace(Preflight.of(config, on_host), portions=portions).remarks()
+    slices = BatchSlices.of(wanted, 0, ranks, "cpu")
+    remarks = replace(Preflight.of(config, on_host), slices=slices).remarks()
     sentence = (
-        "The 4 portions of a batch fall unevenly to 3 ranks, up to 2 to one, so that sums are made as on one "
-        "rank; --training.portions 1 is faster, and rounds otherwise."
+        "The 4 microbatches of a batch fall unevenly to 3 ranks, up to 2 to one, so that sums are made as on "
+        "one rank; --training.microbatches 1 is faster, and rounds otherwise."
     )
     assert (sentence in remarks) == told
 

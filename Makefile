@@ -26,7 +26,7 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, re
 		--training.epochs 5 --run-dir $(DEMO)/run
 	@echo; echo "A report of the run, as one HTML page:"
 	$(RUN)/python -m tpnet_dist.report $(DEMO)/run --out $(DEMO)/report.html
-	@echo; echo "Whom the users of the log's last three events are likeliest to meet next:"
+	@echo; echo "Whom the users of the log's last three events are most likely to meet next:"
 	(echo src; tail -n 3 $(DEMO)/social.csv | cut -d, -f1 | sort -u) > $(DEMO)/users.csv
 	$(RUN)/python -m tpnet_dist.predict $(DEMO)/run --top-k 5 --sources $(DEMO)/users.csv --out $(DEMO)/best.csv
 	head -n 6 $(DEMO)/best.csv
@@ -46,7 +46,7 @@ check: $(READY) ## Lint, formatting and types
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
-format: $(READY) ## Format the code and mend what lint can mend
+format: $(READY) ## Format the code and fix what lint can fix
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 

@@ -51,11 +51,11 @@ class Settings:
 
 def run_variant(name: str, settings: Settings, folder: Path) -> Results | None:
     """Its results; None where training came to nothing, as it may without scaling."""
-    words = [settings.data] if settings.data else []
-    words += ["--preset", settings.preset] if settings.preset else []
-    words += ["--training.epochs", str(settings.epochs), "--run-dir", str(folder)]
-    words += ["--training.seeds", *map(str, settings.seeds), *VARIANTS[name]]
-    if subprocess.run(launch(words, settings.ranks), stdout=subprocess.DEVNULL).returncode:
+    args = [settings.data] if settings.data else []
+    args += ["--preset", settings.preset] if settings.preset else []
+    args += ["--training.epochs", str(settings.epochs), "--run-dir", str(folder)]
+    args += ["--training.seeds", *map(str, settings.seeds), *VARIANTS[name]]
+    if subprocess.run(launch(args, settings.ranks), stdout=subprocess.DEVNULL).returncode:
         return None
     return read_results(folder)
 

@@ -106,19 +106,19 @@ def study(settings: Settings) -> tuple[list[SeedResult], dict[StudyRun, str]]:
     failures = train_all(runs, settings.ranks or _ranks_here(), display_for(0))
     results = [result for run in runs if run not in failures for result in run.results()]
     if not results:
-        raise InputError(f"no run came to results: {next(iter(failures.values()))}; mend it and repeat")
+        raise InputError(f"no run came to results: {next(iter(failures.values()))}; correct it and repeat")
     return in_order(results), failures
 
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[StudyRun]:
     """Seed by seed, so that all variants have figures early; how long they train is in the folder's name."""
     epochs = settings.epochs or (None if settings.data else BUILTIN_EPOCHS)
-    words = ["--evaluation.negatives", *NEGATIVES]
-    words += ["--config", str(settings.config)] if settings.config else []
-    words += ["--training.epochs", str(epochs)] if epochs else []
+    args = ["--evaluation.negatives", *NEGATIVES]
+    args += ["--config", str(settings.config)] if settings.config else []
+    args += ["--training.epochs", str(epochs)] if epochs else []
     folder = settings.out / (f"{log.preset}-{epochs}-epochs" if epochs else log.preset)
     return [
-        StudyRun(log, name, seed, folder / name.replace(" ", "-") / f"seed-{seed}", tuple(words))
+        StudyRun(log, name, seed, folder / name.replace(" ", "-") / f"seed-{seed}", tuple(args))
         for seed in settings.seeds
         for name in dict.fromkeys(settings.names())
     ]

@@ -14,23 +14,23 @@ from tpnet_dist.config.paper_values import PaperValue
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table; its first columns are words, the others numbers."""
+    """A table; its first columns are text, the others numbers."""
 
     title: str
     headings: tuple[str, ...]
-    num_words: int
+    num_text_columns: int
     rows: Sequence[tuple[str, ...]]
 
     def for_terminal(self) -> Table:
         table = Table(title=self.title, title_justify="left")
         for number, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if number < self.num_words else "right")
+            table.add_column(heading, justify="left" if number < self.num_text_columns else "right")
         for row in self.rows:
             table.add_row(*row)
         return table
 
     def as_markdown(self) -> str:
-        rules = ["---"] * self.num_words + ["---:"] * (len(self.headings) - self.num_words)
+        rules = ["---"] * self.num_text_columns + ["---:"] * (len(self.headings) - self.num_text_columns)
         lines = [self.headings, tuple(rules), *self.rows]
         return f"## {self.title}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
@@ -107,8 +107,8 @@ def run_sheet(results: list[SeedResult]) -> Sheet:
         )
         for facts, group in groups.items()
     ]
-    words = ("dataset", "model", "batching", "protocol", "log differs in")
-    return Sheet("The runs", (*words, "seeds", "ranks", "epochs run", "best epoch"), len(words), lines)
+    texts = ("dataset", "model", "batching", "protocol", "log differs in")
+    return Sheet("The runs", (*texts, "seeds", "ranks", "epochs run", "best epoch"), len(texts), lines)
 
 
 def with_spread(row: Accuracy | None) -> str:

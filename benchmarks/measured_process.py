@@ -21,11 +21,11 @@ class Measured:
     output: str
 
 
-def run_python(*words: object, environment: Mapping[str, str] | None = None) -> Measured:
-    """`python WORDS…`, a module or code, which must succeed; `environment`: variables added to ours."""
+def run_python(*args: object, environment: Mapping[str, str] | None = None) -> Measured:
+    """`python ARGS…`, a module or code, which must succeed; `environment`: variables added to ours."""
     with tempfile.TemporaryDirectory(prefix="measured-") as name:
         peak, output = Path(name, "peak"), Path(name, "output")
-        command = [sys.executable, "-m", "benchmarks.own_peak", str(peak), *map(str, words)]
+        command = [sys.executable, "-m", "benchmarks.own_peak", str(peak), *map(str, args)]
         with output.open("w") as file:
             watch = StopWatch()
             subprocess.run(command, stdout=file, env={**os.environ, **(environment or {})}, check=True)

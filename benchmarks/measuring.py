@@ -89,12 +89,12 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def give_back_free_memory() -> None:
+def release_free_memory() -> None:
     """Of malloc, so that what is resident is in use: it may keep what was freed for the next to come."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
-def forget_peak() -> None:
+def reset_peak_memory() -> None:
     Path("/proc/self/clear_refs").write_text("5")

@@ -1,4 +1,4 @@
-"""Run what `python WORDS…` would run, in this process, and leave the peak of its memory in a file.
+"""Run what `python ARGS…` would run, in this process, and leave the peak of its memory in a file.
 
     python -m benchmarks.own_peak FILE -m MODULE [ARGUMENT …]
     python -m benchmarks.own_peak FILE -c CODE
@@ -15,14 +15,14 @@ from tpnet_dist.distributed.peak_memory import peak_bytes
 
 
 def main() -> None:
-    _, file, kind, what, *words = sys.argv
+    _, file, kind, what, *args = sys.argv
     try:
         if kind == "-m":
-            sys.argv = [what, *words]
+            sys.argv = [what, *args]
             runpy.run_module(what, run_name="__main__", alter_sys=True)
         else:
             assert kind == "-c", f"{kind}: a module or code is run"
-            sys.argv = [kind, *words]
+            sys.argv = [kind, *args]
             exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
     finally:
         Path(file).write_text(str(peak_bytes()))

@@ -143,10 +143,10 @@ def measure_file(checkpoint: Path, log: EventLog, folder: Path, count: int) -> d
     }
 
 
-def _write_pairs(path: Path, pairs_N2: npt.NDArray[Any]) -> Path:
+def _write_pairs(path: Path, pairs_X2: npt.NDArray[Any]) -> Path:
     with path.open("w") as file:
         file.write("src,dst\n")
-        file.writelines(f"{src},{dst}\n" for src, dst in pairs_N2)
+        file.writelines(f"{src},{dst}\n" for src, dst in pairs_X2)
     return path
 
 

@@ -215,8 +215,8 @@ def print_table(figures: list[dict[str, Any]]) -> None:
 def run_alone(settings: Settings) -> None:
     figures: list[dict[str, Any]] = []
     for edges in settings.edges:
-        words = ["--edges", edges, "--batch-sizes", *settings.batch_sizes, "--seconds", settings.seconds]
-        measured = run_python("-m", "benchmarks.propagation", *words, "--in-this-process")
+        args = ["--edges", edges, "--batch-sizes", *settings.batch_sizes, "--seconds", settings.seconds]
+        measured = run_python("-m", "benchmarks.propagation", *args, "--in-this-process")
         figures += json.loads(measured.output)
     print_table(figures)
     print_results_line("propagation", {"figures": figures})

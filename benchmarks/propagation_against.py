@@ -37,7 +37,7 @@ class Size:
     width: int
     batch_size: int
 
-    def words(self) -> list[str]:
+    def args(self) -> list[str]:
         return [str(number) for number in (self.nodes, self.width, self.batch_size)]
 
 
@@ -70,12 +70,12 @@ class Rate:
 class Recorder:
     """A process that records when it is told to, one thread."""
 
-    def __init__(self, *words: str, python_path: Path | None = None) -> None:
+    def __init__(self, *args: str, python_path: Path | None = None) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         if python_path is not None:
             environment["PYTHONPATH"] = str(python_path)
         self._process = subprocess.Popen(
-            [sys.executable, *words],
+            [sys.executable, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -125,10 +125,10 @@ def measure_against(commit: str, sizes: list[Size], *, seconds: float, turns: in
 
 def _compare_editions(folder: Path, size: Size, seconds: float, turns: int) -> Comparison:
     with ExitStack() as stack:
-        ours = Recorder("-m", "benchmarks.recorder", *size.words())
+        ours = Recorder("-m", "benchmarks.recorder", *size.args())
         stack.callback(ours.close)
         # -P: nothing of today's tree is found before the worktree
-        theirs = Recorder("-P", str(_FIRST_EDITION), *size.words(), python_path=folder)
+        theirs = Recorder("-P", str(_FIRST_EDITION), *size.args(), python_path=folder)
         stack.callback(theirs.close)
         return _alternate(
             size,
@@ -144,7 +144,7 @@ def measure_beside_spinner(sizes: list[Size], *, seconds: float, turns: int) -> 
 
 def _compare_beside_spinner(size: Size, seconds: float, turns: int) -> Comparison:
     with ExitStack() as stack:
-        recorder, spinner = Recorder("-m", "benchmarks.recorder", *size.words()), Spinner()
+        recorder, spinner = Recorder("-m", "benchmarks.recorder", *size.args()), Spinner()
         stack.callback(recorder.close)
         stack.callback(spinner.close)
 
@@ -180,8 +180,8 @@ def worktree_of(commit: str) -> Iterator[Path]:
             _git("worktree", "remove", "--force", str(folder))
 
 
-def _git(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, check=False)
+def _git(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *args], cwd=_ROOT, capture_output=True, text=True, check=False)
 
 
 def print_comparisons(title: str, other: str, figures: list[Comparison]) -> None:

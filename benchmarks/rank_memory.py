@@ -21,7 +21,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measuring import MIB, forget_peak, peak_bytes, resident_bytes
+from benchmarks.measuring import MIB, peak_bytes, reset_peak_memory, resident_bytes
 from benchmarks.rank_pool import RankPool
 from benchmarks.results_line import print_results_line
 from data_prep.synth import make_log
@@ -72,7 +72,7 @@ def measure_rank(
 ) -> RankMemory:
     # code, buffers of libraries and of reading: the same on every rank, however many there are
     build_and_record(world, small, recorded_batches, catch_up)
-    forget_peak()
+    reset_peak_memory()
     before = resident_bytes()
     rows, neighbors = build_and_record(world, folder, recorded_batches, catch_up)
     return RankMemory(rows, neighbors, peak_bytes() - before)
@@ -123,9 +123,9 @@ def main() -> None:
         measured: dict[int, list[RankMemory]] = {}
         for number in sorted({1, *settings.ranks}):
             with closing(RankPool(number)) as pool:
-                words = (str(folder / "small"), str(folder / "log"))
+                args = (str(folder / "small"), str(folder / "log"))
                 how = (settings.recorded_batches, settings.catch_up)
-                ranks = pool.run(measure_rank, *words, *how, seconds=SECONDS_PER_TASK)
+                ranks = pool.run(measure_rank, *args, *how, seconds=SECONDS_PER_TASK)
             measured[number] = ranks
     finally:
         shutil.rmtree(folder)

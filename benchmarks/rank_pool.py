@@ -94,8 +94,8 @@ class RankPool:
         for rank in range(self.num_ranks):
             ours, theirs = spawn.Pipe()
             meeting_point = Path(self._folder.name) / "rendezvous"
-            words = (theirs, rank, self.num_ranks, meeting_point, self.keeps_groups)
-            process = spawn.Process(target=_serve, args=words, daemon=True)
+            args = (theirs, rank, self.num_ranks, meeting_point, self.keeps_groups)
+            process = spawn.Process(target=_serve, args=args, daemon=True)
             process.start()
             # with our copy closed, a rank's death is the end of its pipe
             theirs.close()

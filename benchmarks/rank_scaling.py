@@ -73,8 +73,8 @@ def measure_ranks(config: Config, ranks: tuple[int, ...], *, steps: int, turns: 
 
 
 def _turn(pool: RankPool, launch: Launch, config: Config, steps: int) -> list[StepTimes]:
-    words = (config, steps, launch.prefetch)
-    times: list[StepTimes] = pool.run(learn_on_rank, *words, seconds=SECONDS_PER_TASK)
+    args = (config, steps, launch.prefetch)
+    times: list[StepTimes] = pool.run(learn_on_rank, *args, seconds=SECONDS_PER_TASK)
     return times
 
 

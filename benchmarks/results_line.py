@@ -59,9 +59,9 @@ def hash_of_code(*places: str) -> str:
     return found.hexdigest()[:12]
 
 
-def _git(*words: str) -> str:
+def _git(*args: str) -> str:
     """What it says; nothing where this is no repository."""
-    found = subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, check=False)
+    found = subprocess.run(["git", *args], cwd=_ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip()
 
 

@@ -215,10 +215,10 @@ class Study:
         }
 
     def _measure_rival(self, case: Case, log: Path) -> Line:
-        words = ["--rival", case.contestant, "--seconds", self._most_seconds(case)]
-        words += ["--memory-gib", self.settings.rival_memory_gib]
+        args = ["--rival", case.contestant, "--seconds", self._most_seconds(case)]
+        args += ["--memory-gib", self.settings.rival_memory_gib]
         try:
-            reached: Line = json.loads(run_python("-m", "benchmarks.scalability_rivals", log, *words).output)
+            reached: Line = json.loads(run_python("-m", "benchmarks.scalability_rivals", log, *args).output)
         except subprocess.CalledProcessError as error:
             if error.returncode != -signal.SIGKILL:
                 raise
@@ -228,16 +228,16 @@ class Study:
 
     def _measure_ours(self, case: Case, log: Path) -> Line:
         file = self.settings.out / "case.json"
-        words: list[object] = [
+        args: list[object] = [
             "-m",
             "torch.distributed.run",
             "--standalone",
             f"--nproc_per_node={case.ranks}",
         ]
-        words += ["-m", "benchmarks.scalability_rank", log, "--out", file, "--steps", self.settings.steps]
+        args += ["-m", "benchmarks.scalability_rank", log, "--out", file, "--steps", self.settings.steps]
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.settings.device == "cpu" else {}
         try:
-            run_python(*words, environment={"OMP_NUM_THREADS": "1", **hidden})
+            run_python(*args, environment={"OMP_NUM_THREADS": "1", **hidden})
         except subprocess.CalledProcessError as error:
             raise InputError(
                 f"{case}: a rank failed, exit code {error.returncode}; see above what it said, and repeat "

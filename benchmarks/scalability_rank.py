@@ -25,7 +25,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from benchmarks.measuring import StopWatch, give_back_free_memory, peak_bytes, resident_bytes
+from benchmarks.measuring import StopWatch, peak_bytes, release_free_memory, resident_bytes
 from tpnet_dist.batches.event_batches import replay
 from tpnet_dist.batches.link_batches import rows_ahead
 from tpnet_dist.batches.negatives import Universe
@@ -158,7 +158,7 @@ class Case:
         self.world.wait_for_all()
         self.took.seconds[name] = time.perf_counter() - started
         self.took.peak_bytes[name] = peak_bytes()
-        give_back_free_memory()
+        release_free_memory()
         self.took.resident_bytes[name] = resident_bytes()
         if stats is not None and before is not None:
             self.took.exchanged[name] = {

@@ -3,8 +3,6 @@
 A^(l) has a row for each node: how many walks of l events lead from it to every other node, each event
 weighted by how long ago it was. With an average degree of d a row of A^(l) holds up to d^l numbers, which
 is why nobody can keep them for large graphs.
-
-Shape letter: T distinct nodes among the ends.
 """
 
 import numpy as np
@@ -30,31 +28,31 @@ class StoredWalks:
     def record(self, src_B: Ids, dst_B: Ids, time_B: Floats) -> None:
         """Add one batch of events, in order of time, all of which see the state before it."""
         node_E, other_E = np.concatenate([src_B, dst_B]), np.concatenate([dst_B, src_B])
-        node_T, place_E = np.unique(node_E, return_inverse=True)
+        node_U, place_E = np.unique(node_E, return_inverse=True)
         end = float(time_B[-1])
         weight_E = np.exp(-self.decay * (end - np.tile(time_B, 2))).astype(np.float32)
-        at = (place_E, np.searchsorted(node_T, other_E))
+        at = (place_E, np.searchsorted(node_U, other_E))
         # ends that meet several times add up
-        messages_TT = sparse.csr_matrix((weight_E, at), shape=(len(node_T), len(node_T)))
+        messages_UU = sparse.csr_matrix((weight_E, at), shape=(len(node_U), len(node_U)))
         for hop in range(self.hops, 0, -1):
-            new_TN = self.read(node_T, hop, end) + messages_TT @ self.read(node_T, hop - 1, end)
-            borders = new_TN.indptr.tolist()
-            for place, node in enumerate(node_T.tolist()):
+            new_UN = self.read(node_U, hop, end) + messages_UU @ self.read(node_U, hop - 1, end)
+            borders = new_UN.indptr.tolist()
+            for place, node in enumerate(node_U.tolist()):
                 here = slice(borders[place], borders[place + 1])
                 # copies: a view would keep the whole batch's rows
-                self._rows[hop - 1][node] = new_TN.indices[here].copy(), new_TN.data[here].copy()
-        self._clock_N[node_T] = end
+                self._rows[hop - 1][node] = new_UN.indices[here].copy(), new_UN.data[here].copy()
+        self._clock_N[node_U] = end
 
-    def read(self, node_T: npt.NDArray[np.integer], hop: int, time: float) -> sparse.csr_matrix:
-        """The nodes' rows of A^(hop) at `time`: (T, N)."""
-        shape = (len(node_T), self.num_nodes)
+    def read(self, node_U: npt.NDArray[np.integer], hop: int, time: float) -> sparse.csr_matrix:
+        """The nodes' rows of A^(hop) at `time`: (U, N)."""
+        shape = (len(node_U), self.num_nodes)
         if hop == 0:
             return sparse.csr_matrix(
-                (np.ones(len(node_T), np.float32), node_T, np.arange(len(node_T) + 1)), shape=shape
+                (np.ones(len(node_U), np.float32), node_U, np.arange(len(node_U) + 1)), shape=shape
             )
-        rows = [self._rows[hop - 1][node] for node in node_T.tolist()]
-        size_T = np.array([len(ids) for ids, _ in rows])
-        factor_T = np.exp(-self.decay * hop * (time - self._clock_N[node_T])).astype(np.float32)
-        weights = np.concatenate([weights for _, weights in rows]) * factor_T.repeat(size_T)
+        rows = [self._rows[hop - 1][node] for node in node_U.tolist()]
+        size_U = np.array([len(ids) for ids, _ in rows])
+        factor_U = np.exp(-self.decay * hop * (time - self._clock_N[node_U])).astype(np.float32)
+        weights = np.concatenate([weights for _, weights in rows]) * factor_U.repeat(size_U)
         ids = np.concatenate([ids for ids, _ in rows])
-        return sparse.csr_matrix((weights, ids, np.append(0, size_T.cumsum())), shape=shape)
+        return sparse.csr_matrix((weights, ids, np.append(0, size_U.cumsum())), shape=shape)

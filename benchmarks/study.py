@@ -29,17 +29,17 @@ class StudyRun:
     variant: str
     seed: int
     path: Path
-    common_words: tuple[str, ...]
+    common_args: tuple[str, ...]
     """Of all variants and seeds."""
 
     def __str__(self) -> str:
         return f"{self.log.preset}, {self.variant}, seed {self.seed}"
 
     @property
-    def words(self) -> list[str]:
+    def args(self) -> list[str]:
         """Of `tpnet_dist.train`."""
         own = [*flags_of(self.variant), "--training.seed", str(self.seed), "--run-dir", str(self.path)]
-        return [*self._base_words(), *own]
+        return [*self._base_args(), *own]
 
     @property
     def output(self) -> Path:
@@ -51,10 +51,10 @@ class StudyRun:
         return (self.path / RESULTS_NAME).exists()
 
     def config(self) -> Config:
-        return parse_train(self.words).config
+        return parse_train(self.args).config
 
     def results(self) -> list[SeedResult]:
-        return results_of(self.path, dataset=self.log.preset, base=parse_train(self._base_words()).config)
+        return results_of(self.path, dataset=self.log.preset, base=parse_train(self._base_args()).config)
 
     def events(self) -> int:
         """To be learnt from, over all epochs, at most."""
@@ -69,8 +69,8 @@ class StudyRun:
             return 0, 1
         return min(line.step * config.batch_size * config.batches_per_step, self.events()), line.epoch
 
-    def _base_words(self) -> list[str]:
-        return [str(self.log.folder), "--preset", self.log.preset, *self.common_words]
+    def _base_args(self) -> list[str]:
+        return [str(self.log.folder), "--preset", self.log.preset, *self.common_args]
 
 
 def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[StudyRun, str]:
@@ -121,7 +121,7 @@ def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
     run.output.parent.mkdir(parents=True, exist_ok=True)
     with run.output.open("wb") as file:
         # in a session of its own: a Ctrl-C is ours, and it hears of it once
-        process = subprocess.Popen(launch(run.words, ranks), stdout=file, stderr=file, start_new_session=True)
+        process = subprocess.Popen(launch(run.args, ranks), stdout=file, stderr=file, start_new_session=True)
         try:
             while process.poll() is None:
                 look()
@@ -146,9 +146,9 @@ def refuse_others(runs: Sequence[StudyRun]) -> None:
                 raise InputError(str(error).replace("--run-dir", "--out")) from None
 
 
-def launch(words: Sequence[str], ranks: int) -> list[str]:
+def launch(args: Sequence[str], ranks: int) -> list[str]:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
-    return [*torchrun, "-m", "tpnet_dist.train", *words]
+    return [*torchrun, "-m", "tpnet_dist.train", *args]
 
 
 def _why(output: Path) -> str:

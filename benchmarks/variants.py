@@ -2,7 +2,7 @@
 
 from tpnet_dist.config.keys import Layer, changes_no_result, values_of
 from tpnet_dist.config.schema import Config
-from tpnet_dist.config.train_args import args_of
+from tpnet_dist.config.train_args import command_line_of
 
 WHOLE = "TPNet"
 ROUNDED = "bfloat16 exchange"
@@ -65,7 +65,7 @@ def variant_of(config: Config, base: Config) -> str:
     before, now = values_of(base), values_of(config)
     changed: Layer = {key: value for key, value in now.items() if value != before[key] and _matters(key)}
     for name, flags in VARIANTS.items():
-        if changed == args_of(config.model.name).read(flags):
+        if changed == command_line_of(config.model.name).read(flags):
             return name
     if isinstance(width := changed.get(_WIDTH), int) and len(changed) == 1:
         return width_variant(width)

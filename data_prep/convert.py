@@ -1,4 +1,4 @@
-"""The route of a raw file: parse and code (first pass), deal dense ids, write shards (second pass)."""
+"""The route of a raw file: parse and code (first pass), assign dense ids, write shards (second pass)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,31 +9,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from data_prep.conversion import Conversion
-from data_prep.deal import deal_dense_ids
+from data_prep.dense_ids import assign_dense_ids
 from data_prep.feature_files import load_matrix, write_node_features
 from data_prep.first_pass import FirstPass
 from data_prep.layout import Table, inspect
-from data_prep.progress import ProgressDisplay, Stage
 from data_prep.times import TimeRanks
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.folder import staged_folder
 from tpnet_dist.events.manifest import FeatureRecord, Manifest
 from tpnet_dist.events.shards import EventColumns
 from tpnet_dist.events.writer import EventLogWriter
+from tpnet_dist.files.progress import Display
 
 MAX_NODES = 2**31 - 1
 
 
-def convert(job: Conversion, out_dir: Path, *, overwrite: bool, display: ProgressDisplay) -> Manifest:
+def convert(job: Conversion, out_dir: Path, *, overwrite: bool, display: Display) -> Manifest:
     """Make `out_dir` from the inputs; it appears complete or not at all."""
     tables = [inspect(path, job.layout) for path in job.inputs]
     _check_alike(tables)
     with staged_folder(out_dir, overwrite=overwrite) as staging:
         first = FirstPass(job, tables, staging)
-        first.read(tables, display.stage("reading", sum(path.stat().st_size for path in job.inputs)))
-        nodes = _deal_nodes(first)
+        with display.stage("reading", sum(path.stat().st_size for path in job.inputs), unit="rows"):
+            first.read(tables, display)
+        nodes = _assign_ids(first)
         node_features = _node_features(job, nodes, staging)
-        writer = _write_events(job, first, nodes, staging, display.stage("writing", first.events))
+        with display.stage("writing", first.events):
+            writer = _write_events(job, first, nodes, staging, display)
         first.spill.remove()
         return writer.finish(
             nodes.table,
@@ -54,14 +56,14 @@ class _Nodes:
     table: pa.Table
 
 
-def _deal_nodes(first: FirstPass) -> _Nodes:
+def _assign_ids(first: FirstPass) -> _Nodes:
     maps = [first.sources] if first.sources is first.destinations else [first.sources, first.destinations]
     degree = np.concatenate([ids.degree for ids in maps])
     if len(degree) > MAX_NODES:
         raise InputError(
             f"{len(degree):,} nodes, but at most {MAX_NODES:,} can be held; use a part of the log"
         )
-    dense = deal_dense_ids(degree).astype(np.int32)
+    dense = assign_dense_ids(degree).astype(np.int32)
     code_of = np.empty_like(dense)
     code_of[dense] = np.arange(len(dense), dtype=np.int32)
     raw = [ids.raw for ids in maps]
@@ -76,7 +78,7 @@ def _deal_nodes(first: FirstPass) -> _Nodes:
 
 
 def _write_events(
-    job: Conversion, first: FirstPass, nodes: _Nodes, staging: Path, stage: Stage
+    job: Conversion, first: FirstPass, nodes: _Nodes, staging: Path, display: Display
 ) -> EventLogWriter:
     """The second pass: read the spill in time order, exchange codes for dense ids, write shards."""
     ranks = None if job.time_step is None else TimeRanks(job.time_step)
@@ -92,7 +94,7 @@ def _write_events(
         writer.append(EventColumns(nodes.of_src[block.src], nodes.of_dst[block.dst], time, block.label))
         if first.features:
             first.features.place(block.feature_row)
-        stage.advance(len(block))
+        display.advance(len(block))
     return writer
 
 

@@ -12,11 +12,11 @@ from data_prep.conversion import Conversion
 from data_prep.convert import convert
 from data_prep.layout import Layout
 from data_prep.presets import PRESETS, FormatName, find_companions
-from data_prep.progress import progress_display
 from data_prep.values import TimeUnit
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
+from tpnet_dist.files.progress import display_for
 
 
 @dataclass(kw_only=True)
@@ -70,8 +70,8 @@ class Convert:
                 f"{len(self.paths)} path given; give at least one input file and the output folder"
             )
         *inputs, out_dir = self.paths
-        with progress_display() as display:
-            manifest = convert(self._job(inputs), out_dir, overwrite=self.overwrite, display=display)
+        display = display_for(rank=0)
+        manifest = convert(self._job(inputs), out_dir, overwrite=self.overwrite, display=display)
         say_done(manifest, out_dir, time.monotonic() - started)
 
     def _job(self, inputs: list[Path]) -> Conversion:

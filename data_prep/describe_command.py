@@ -9,8 +9,8 @@ from tyro.conf import Positional
 
 from data_prep.describe_view import print_summary
 from data_prep.measure import events_to_read, measure
-from data_prep.progress import progress_display
 from tpnet_dist.events import EventLog
+from tpnet_dist.files.progress import display_for
 
 
 @dataclass(kw_only=True)
@@ -31,12 +31,13 @@ class Describe:
 
     def run(self) -> None:
         log = EventLog(self.folder)
-        with progress_display() as display:
-            if self.verify:
-                stage = display.stage("verifying", len(log.manifest.files()))
-                for number, _ in enumerate(log.verify(), start=1):
-                    stage.move_to(number)
-            summary = measure(log, display.stage("measuring", events_to_read(log)).advance)
+        display = display_for(rank=0)
+        if self.verify:
+            with display.stage("verifying", len(log.manifest.files()), unit="files"):
+                for _ in log.verify():
+                    display.advance(1)
+        with display.stage("measuring", events_to_read(log)):
+            summary = measure(log, display.advance)
         if self.json:
             print(json.dumps({"folder": str(self.folder), "verified": self.verify, **summary.to_json()}))
             return

@@ -12,12 +12,12 @@ from data_prep.csv_stream import Chunk, ChunkRejected, stream_chunks
 from data_prep.feature_files import ColumnFeatures, EdgeFeatures, MatrixFeatures, load_matrix
 from data_prep.id_map import Codes, IdMap
 from data_prep.layout import Table
-from data_prep.progress import Stage
 from data_prep.row_rules import Rules, raise_first_offence
 from data_prep.spill import CodedEvents, Spill
 from data_prep.times import TimeForm
 from data_prep.values import Rejected
 from tpnet_dist.errors import InputError
+from tpnet_dist.files.progress import Display
 from tpnet_dist.files.read_ahead import read_ahead
 
 
@@ -39,10 +39,10 @@ class FirstPass:
         )
         self._content = hashlib.sha256(repr(job.options()).encode())
 
-    def read(self, tables: list[Table], stage: Stage) -> None:
+    def read(self, tables: list[Table], display: Display) -> None:
         bytes_before = 0
         for table in tables:
-            self._read_file(table, stage, bytes_before)
+            self._read_file(table, display, bytes_before)
             bytes_before += table.path.stat().st_size
         self.spill.close()
         if self._matrix and self._matrix.num_rows != self.events + 1:
@@ -58,14 +58,13 @@ class FirstPass:
             digest.update(pa.record_batch([ids.raw], ["raw"]).serialize())
         return digest.hexdigest()[:16]
 
-    def _read_file(self, table: Table, stage: Stage, bytes_before: int) -> None:
+    def _read_file(self, table: Table, display: Display, bytes_before: int) -> None:
         first_row = 0
         try:
             for chunk in read_ahead(stream_chunks(table, self._rules.unit), depth=2):
                 first_row = chunk.first_row
                 self._take(chunk)
-                stage.count(len(chunk))
-                stage.move_to(bytes_before + chunk.bytes_read)
+                display.advance(len(chunk), position=bytes_before + chunk.bytes_read)
         except ChunkRejected as rejected:
             self._explain(table, rejected.first_row)
         except Rejected:

@@ -8,10 +8,11 @@ from typing import Literal
 from tyro.conf import Positional
 
 from data_prep.closing_line import say_done
-from data_prep.progress import progress_display
 from data_prep.synth import make_log, write_csv
 from tpnet_dist.config.whole_numbers import Count
+from tpnet_dist.events.manifest import Manifest
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
+from tpnet_dist.files.progress import display_for
 
 
 @dataclass(kw_only=True)
@@ -43,21 +44,30 @@ class Synth:
 
     def run(self) -> None:
         started = time.monotonic()
-        with progress_display() as display:
-            progress = display.stage("writing", self.events).advance
-            if self.as_csv:
-                write_csv(
-                    self.out,
-                    kind=self.kind,
-                    events=self.events,
-                    average_degree=self.average_degree,
-                    seed=self.seed,
-                    overwrite=self.overwrite,
-                    progress=progress,
-                )
-                print(f"{self.out}: {self.events:,} events as CSV")
-                return
-            manifest = make_log(
+        if self.as_csv:
+            self._write_csv()
+            print(f"{self.out}: {self.events:,} events as CSV")
+        else:
+            manifest = self._make_log()
+            say_done(manifest, self.out, time.monotonic() - started)
+
+    def _write_csv(self) -> None:
+        display = display_for(rank=0)
+        with display.stage("writing", self.events):
+            write_csv(
+                self.out,
+                kind=self.kind,
+                events=self.events,
+                average_degree=self.average_degree,
+                seed=self.seed,
+                overwrite=self.overwrite,
+                progress=display.advance,
+            )
+
+    def _make_log(self) -> Manifest:
+        display = display_for(rank=0)
+        with display.stage("writing", self.events):
+            return make_log(
                 self.out,
                 kind=self.kind,
                 events=self.events,
@@ -65,6 +75,5 @@ class Synth:
                 seed=self.seed,
                 shard_events=self.shard_events,
                 overwrite=self.overwrite,
-                progress=progress,
+                progress=display.advance,
             )
-        say_done(manifest, self.out, time.monotonic() - started)

@@ -3,7 +3,6 @@
 Inside, nodes are numbered in the order they join; on the way out they get ids under which contiguous
 blocks carry about equal degree. Events are drawn by small blocks that see the town as it was before the
 block, so all work is array work and memory grows with the nodes only.
-Shape letter: S remembered partners.
 """
 
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.deal import deal_dense_ids
+from data_prep.dense_ids import assign_dense_ids
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventColumns
 from tpnet_dist.events.shards import concatenate
@@ -122,7 +121,7 @@ class _Town:
     def _deal_public_ids(self, weight: Weights) -> npt.NDArray[np.int32]:
         """Deal by forecast degree: a node's share of the events shrinks as others join, so ∫ 1/joined."""
         joined_at_start = np.maximum(np.arange(self._nodes), self._num_founders - 1)
-        return deal_dense_ids(weight * np.log(self._nodes / joined_at_start)).astype(np.int32)
+        return assign_dense_ids(weight * np.log(self._nodes / joined_at_start)).astype(np.int32)
 
     def _joined_by(self, event: int) -> int:
         return self._num_founders + (self._nodes - self._num_founders) * event // self._events
@@ -163,7 +162,7 @@ class _RecentPartners:
 
     def __init__(self, nodes: int, slots: int, recency: float, rng: np.random.Generator) -> None:
         self._recency, self._rng, self._slots = recency, rng, slots
-        self._partner_NS = np.full((nodes, slots), -1, dtype=np.int32)
+        self._partner_NM = np.full((nodes, slots), -1, dtype=np.int32)
         self._num_events_N = np.zeros(nodes, dtype=np.int32)
 
     def pick(self, node: Ids) -> Ids:
@@ -171,7 +170,7 @@ class _RecentPartners:
         num_events = self._num_events_N[node]
         age = np.minimum(num_events, self._slots) * self._rng.random(len(node)) ** self._recency
         slot = (num_events - 1 - age.astype(np.int64)) % self._slots
-        return np.where(node < 0, np.int64(-1), self._partner_NS[node, slot])
+        return np.where(node < 0, np.int64(-1), self._partner_NM[node, slot])
 
     def remember(self, source: Ids, target: Ids) -> None:
         """Enter each event at both ends; several of one node go to successive slots, in order."""
@@ -181,7 +180,7 @@ class _RecentPartners:
         first = np.flatnonzero(np.diff(node, prepend=-1))
         num_new = np.diff(first, append=len(node))
         place = np.arange(len(node)) - np.repeat(first, num_new)
-        self._partner_NS[node, (self._num_events_N[node] + place) % self._slots] = partner
+        self._partner_NM[node, (self._num_events_N[node] + place) % self._slots] = partner
         self._num_events_N[node[first]] += num_new
 
 

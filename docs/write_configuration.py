@@ -22,7 +22,7 @@ A setting is a key of a TOML file (`--config run.toml`, `[memory]` then `hops = 
 Defaults are changed by `--preset`, then by `--config`, then by flags. A run keeps all of them in its
 `config.toml`. ○ marks what may always change when a run goes on: it changes results by rounding at most,
 unless a DeepSpeed JSON turns bf16 on. `training.epochs`, `training.patience` and `training.max_steps` may
-change too, as long as the run is not finished. Not settings but words of `train` are `--preset`, `--config`,
+change too, as long as the run is not finished. Not settings but flags of `train` are `--preset`, `--config`,
 `--run-dir`, `--fresh`, `--check`, `--profile` and `--debug`; `--help` explains them.
 """
 

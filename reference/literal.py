@@ -10,8 +10,6 @@
 
 Messages always come from the state before the batch. A self-loop contributes twice, also to d. The two
 `printed_` functions are the paper's pseudocode line by line, where it differs from the above.
-
-Shape letter: T nodes touched by a batch.
 """
 
 import math
@@ -86,10 +84,10 @@ class LiteralMemory:
         total_N = carried_N.index_add(0, node_E, weight_E)
 
         dtype = self.layers_ND[0].dtype
-        keep_T1 = (carried_N / total_N)[touched_N, None].to(dtype)
+        keep_U1 = (carried_N / total_N)[touched_N, None].to(dtype)
         share_E1 = (weight_E / total_N[node_E])[:, None].to(dtype)
         for layer in range(self.hops, 0, -1):
-            self.layers_ND[layer][touched_N] *= keep_T1
+            self.layers_ND[layer][touched_N] *= keep_U1
             self.layers_ND[layer].index_add_(0, node_E, self.layers_ND[layer - 1][other_E] * share_E1)
         self.degree_N = total_N * torch.exp(-self.decay * (float(time_B[-1]) - clock_N))
 

@@ -2,8 +2,6 @@
 
 All (2L × 2L) inner products of each pair, f of a neighbour with both ends for each link anew, features that
 do not exist multiplied as zeros, positive and negative links apart. Parameters bear the published names.
-
-Shape letters: J links, N = 2J sequences, E edge features, T time encoding.
 """
 
 from dataclasses import dataclass
@@ -39,12 +37,12 @@ class LiteralSizes(Protocol):
 class LiteralLinks:
     """Links, every slot with its own copy of the rows as read; of axis 2 the first is the source's."""
 
-    rows_J2LD: Tensor | None
-    neighbor_rows_J2MLD: Tensor | None
-    neighbor_mask_J2M: Tensor
-    elapsed_J2M: Tensor
-    node_features_J2MF: Tensor
-    edge_features_J2ME: Tensor
+    rows_X2LD: Tensor | None
+    neighbor_rows_X2MLD: Tensor | None
+    neighbor_mask_X2M: Tensor
+    elapsed_X2M: Tensor
+    node_features_X2MF: Tensor
+    edge_features_X2MF: Tensor
 
 
 def literal_links(
@@ -59,7 +57,7 @@ def literal_links(
     if query.rows_ULD is not None:
         rows = query.rows_ULD[query.ends_BS[:, ends]] * query.end_factors_BSL[:, ends, :, None]
         neighbor_rows = query.rows_ULD[neighbors] * query.neighbor_factors_BSML[:, ends, ..., None]
-    node_features, edge_features = query.node_features_UF, query.edge_features_BSME
+    node_features, edge_features = query.node_features_UF, query.edge_features_BSMF
     return LiteralLinks(
         rows,
         neighbor_rows,
@@ -88,33 +86,33 @@ class LiteralTPNet(nn.Sequential):
         self.mask_empty, self.scale, self.use_memory = mask_empty, scale, sizes.use_memory
 
     def forward(self, links: LiteralLinks) -> Tensor:
-        """Logits (J)."""
+        """Logits (X)."""
         parts = [*self.embed(links).unbind(1)]
         if self.use_memory:
-            parts.append(self.pair_features(*links.rows_J2LD.unbind(1)))
+            parts.append(self.pair_features(*links.rows_X2LD.unbind(1)))
         return self[1](torch.cat(parts, 1))
 
     def embed(self, links: LiteralLinks) -> Tensor:
-        """h of source and destination: (J, 2, K)."""
+        """h of source and destination: (X, 2, K)."""
         backbone = self[0]
         time_encoder = backbone.time_encoder.w
-        logarithm_J2M = torch.log(links.elapsed_J2M.to(time_encoder.weight.dtype) + 1.0)
-        time_J2MT = torch.cos(time_encoder(logarithm_J2M[..., None]))
-        parts = [links.node_features_J2MF, time_J2MT, links.edge_features_J2ME]
+        logarithm_X2M = torch.log(links.elapsed_X2M.to(time_encoder.weight.dtype) + 1.0)
+        time_X2MF = torch.cos(time_encoder(logarithm_X2M[..., None]))
+        parts = [links.node_features_X2MF, time_X2MF, links.edge_features_X2MF]
         if self.use_memory:
             parts += self._neighbor_features(links)
-        x_J2MK = backbone.embedding_module.projection_layer(torch.cat(parts, -1))
+        x_X2MK = backbone.embedding_module.projection_layer(torch.cat(parts, -1))
         if self.mask_empty:
-            x_J2MK = x_J2MK.masked_fill(~links.neighbor_mask_J2M[..., None], 0)
-        x_NMK = x_J2MK.flatten(0, 1)
+            x_X2MK = x_X2MK.masked_fill(~links.neighbor_mask_X2M[..., None], 0)
+        x_ZMK = x_X2MK.flatten(0, 1)
         for layer in backbone.embedding_module.mlp_mixers:
-            x_NMK = layer(x_NMK)
-        return x_NMK.mean(1).view(-1, 2, x_NMK.shape[-1])
+            x_ZMK = layer(x_ZMK)
+        return x_ZMK.mean(1).view(-1, 2, x_ZMK.shape[-1])
 
     def _neighbor_features(self, links: LiteralLinks) -> list[Tensor]:
         """f of each neighbour with the source and with the destination."""
-        neighbors = links.neighbor_rows_J2MLD
-        both = [links.rows_J2LD[:, end, None, None].expand_as(neighbors) for end in (0, 1)]
+        neighbors = links.neighbor_rows_X2MLD
+        both = [links.rows_X2LD[:, end, None, None].expand_as(neighbors) for end in (0, 1)]
         return [*self.pair_features(torch.stack([neighbors, neighbors]), torch.stack(both)).unbind(0)]
 
     def raw_pair_features(self, first_LD: Tensor, second_LD: Tensor) -> Tensor:
@@ -152,10 +150,10 @@ class _MixerLayer(nn.Module):
         self.token_feedforward = _feed_forward(tokens, tokens // 2, dropout)
         self.channel_feedforward = _feed_forward(channels, 4 * channels, dropout)
 
-    def forward(self, x_JMK: Tensor) -> Tensor:
-        mixed_JKM = self.token_feedforward["ffn"](self.token_norm(x_JMK.transpose(1, 2)))
-        x_JMK = x_JMK + mixed_JKM.transpose(1, 2)
-        return x_JMK + self.channel_feedforward["ffn"](self.channel_norm(x_JMK))
+    def forward(self, x_ZMK: Tensor) -> Tensor:
+        mixed_ZKM = self.token_feedforward["ffn"](self.token_norm(x_ZMK.transpose(1, 2)))
+        x_ZMK = x_ZMK + mixed_ZKM.transpose(1, 2)
+        return x_ZMK + self.channel_feedforward["ffn"](self.channel_norm(x_ZMK))
 
 
 class _Predictor(nn.Module):

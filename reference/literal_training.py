@@ -4,8 +4,6 @@ Nothing is reduced: neighbours are looked up node by node in Python, features th
 zeros, positive and negative links are scored apart, rows are gathered for each pair anew, and recording a
 batch decays the whole table. Rows are read as last recorded; node N, whose rows nothing changes, stands in
 empty neighbour slots, at time 0.
-
-Shape letters: J links, E events of the log.
 """
 
 from collections.abc import Callable
@@ -53,27 +51,27 @@ class LiteralNeighbors:
             np.split(column[order], borders) for column in (other, event, np.tile(events.time_B, 2))
         )
 
-    def recent(self, nodes_J: Ids, times_J: Times, count: int) -> tuple[Ids, Ids, Times]:
+    def recent(self, nodes_X: Ids, times_X: Times, count: int) -> tuple[Ids, Ids, Times]:
         """Ids, event numbers and times of the last `count` interactions strictly before each time."""
-        ids_JM = np.full((len(nodes_J), count), self._padding)
-        events_JM = np.full((len(nodes_J), count), -1)
-        times_JM = np.zeros((len(nodes_J), count))
-        for row, (node, time) in enumerate(zip(nodes_J, times_J, strict=True)):
+        ids_XM = np.full((len(nodes_X), count), self._padding)
+        events_XM = np.full((len(nodes_X), count), -1)
+        times_XM = np.zeros((len(nodes_X), count))
+        for row, (node, time) in enumerate(zip(nodes_X, times_X, strict=True)):
             stop = np.searchsorted(self._times[node], time)
             start = max(0, stop - count)
             if stop:
-                ids_JM[row, count - (stop - start) :] = self._others[node][start:stop]
-                events_JM[row, count - (stop - start) :] = self._events[node][start:stop]
-                times_JM[row, count - (stop - start) :] = self._times[node][start:stop]
-        return ids_JM, events_JM, times_JM
+                ids_XM[row, count - (stop - start) :] = self._others[node][start:stop]
+                events_XM[row, count - (stop - start) :] = self._events[node][start:stop]
+                times_XM[row, count - (stop - start) :] = self._times[node][start:stop]
+        return ids_XM, events_XM, times_XM
 
 
 @dataclass(frozen=True)
 class LinksById(LiteralLinks):
     """Links whose neighbours' rows are looked up for each pair anew, as the released code does."""
 
-    ends_J2: Tensor
-    neighbors_J2M: Tensor
+    ends_X2: Tensor
+    neighbors_X2M: Tensor
     rows_of: Callable[[Tensor], Tensor]
 
 
@@ -82,10 +80,10 @@ class TPNetById(LiteralTPNet):
 
     def _neighbor_features(self, links: LiteralLinks) -> list[Tensor]:
         assert isinstance(links, LinksById)
-        neighbors_J2M = links.neighbors_J2M
-        ends = [links.ends_J2[:, end, None, None].expand_as(neighbors_J2M) for end in (0, 1)]
+        neighbors_X2M = links.neighbors_X2M
+        ends = [links.ends_X2[:, end, None, None].expand_as(neighbors_X2M) for end in (0, 1)]
         first_LD, second_LD = (
-            links.rows_of(neighbors_J2M.repeat(2, 1, 1, 1)),
+            links.rows_of(neighbors_X2M.repeat(2, 1, 1, 1)),
             links.rows_of(torch.stack(ends)),
         )
         return [*self.pair_features(first_LD, second_LD).unbind(0)]
@@ -153,20 +151,20 @@ class LiteralTraining:
         negative = self._links(batch.src_B, negative_B, batch.time_B, neighbors)
         return self.model(positive), self.model(negative)
 
-    def _links(self, src_J: Ids, dst_J: Ids, time_J: Times, neighbors: LiteralNeighbors) -> LiteralLinks:
-        ends_J2, times_J2 = np.stack([src_J, dst_J], 1), np.stack([time_J, time_J], 1)
-        shape = (*ends_J2.shape, self.num_neighbors)
-        found = neighbors.recent(ends_J2.reshape(-1), times_J2.reshape(-1), self.num_neighbors)
+    def _links(self, src_X: Ids, dst_X: Ids, time_X: Times, neighbors: LiteralNeighbors) -> LiteralLinks:
+        ends_X2, times_X2 = np.stack([src_X, dst_X], 1), np.stack([time_X, time_X], 1)
+        shape = (*ends_X2.shape, self.num_neighbors)
+        found = neighbors.recent(ends_X2.reshape(-1), times_X2.reshape(-1), self.num_neighbors)
         ids, events, times = (torch.from_numpy(column.reshape(shape)) for column in found)
         return LinksById(
-            rows_J2LD=self._rows(torch.from_numpy(ends_J2)),
-            neighbor_rows_J2MLD=None,
-            neighbor_mask_J2M=events >= 0,
-            elapsed_J2M=(torch.from_numpy(times_J2)[..., None] - times).float(),
-            node_features_J2MF=self._node_features[ids],
-            edge_features_J2ME=self._edge_features[events],
-            ends_J2=torch.from_numpy(ends_J2),
-            neighbors_J2M=ids,
+            rows_X2LD=self._rows(torch.from_numpy(ends_X2)),
+            neighbor_rows_X2MLD=None,
+            neighbor_mask_X2M=events >= 0,
+            elapsed_X2M=(torch.from_numpy(times_X2)[..., None] - times).float(),
+            node_features_X2MF=self._node_features[ids],
+            edge_features_X2MF=self._edge_features[events],
+            ends_X2=torch.from_numpy(ends_X2),
+            neighbors_X2M=ids,
             rows_of=self._rows,
         )
 

@@ -31,7 +31,7 @@ class UnmetError(InputError):
 
 @contextmanager
 def errors_for_people(program: str, *, debug: bool, quiet: bool = False) -> Iterator[None]:
-    """Turn what users can mend into one line and exit code 2; defects of ours keep their traceback.
+    """Turn what users can correct into one line and exit code 2; defects of ours keep their traceback.
 
     `quiet`: another process says the line, if they have met.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.config.args import CommandWords
+from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import keys_of, values_of
 from tpnet_dist.config.schema import Config, NegativeKind
 from tpnet_dist.distributed.rank_command import run_on_ranks
@@ -58,19 +58,19 @@ class EvaluateCommand:
         return replace(config, data=data, evaluation=replace(config.evaluation, **said))
 
 
-WORDS = CommandWords(
+COMMAND_LINE = CommandLine(
     keys=keys_of(EvaluateCommand),
     switches=frozenset({"save", "json", "debug"}),
-    bare_key="run",
-    bare_name="run",
+    positional_key="run",
+    positional_name="run",
 )
 
 
-def parse_evaluate(words: list[str]) -> EvaluateCommand:
-    """InputError with one sentence where the words cannot be used."""
-    if "-h" in words or "--help" in words:
+def parse_evaluate(args: list[str]) -> EvaluateCommand:
+    """InputError with one sentence where the arguments cannot be used."""
+    if "-h" in args or "--help" in args:
         tyro.cli(EvaluateCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
-    said = WORDS.read(words)
+    said = COMMAND_LINE.read(args)
     if "run" not in said:
         raise InputError("no run is given; name the folder of one, or see --help")
     return EvaluateCommand(**said)  # type: ignore[arg-type]

@@ -30,10 +30,10 @@ class SampleKey(NamedTuple):
 
 def state_of(key: SampleKey, number_B: Tensor) -> Tensor:
     """One state per event or query number, spread over all 64 bits of an int64."""
-    return take_in(take_in(number_B.to(torch.int64), key.seed + 1), key.epoch + 1)
+    return mix_in(mix_in(number_B.to(torch.int64), key.seed + 1), key.epoch + 1)
 
 
-def take_in(state: Tensor, number: int) -> Tensor:
+def mix_in(state: Tensor, number: int) -> Tensor:
     """The states that follow from these and the number."""
     return _mix(state + _signed(GOLDEN * number))
 

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, arg
 
-from tpnet_dist.config.args import CommandWords
+from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import config_from, config_keys, keys_of, require_no_seed_is_dropped
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config
@@ -63,21 +63,21 @@ class PlanCommand(OwnFlags):
 OWN_KEYS = keys_of(OwnFlags)
 
 
-def _words(model: str) -> CommandWords:
-    return CommandWords(
+def _command_line(model: str) -> CommandLine:
+    return CommandLine(
         keys={**OWN_KEYS, **config_keys(model)},
         switches=frozenset({"json", "debug"}),
-        bare_key="data",
-        bare_name="data folder",
+        positional_key="data",
+        positional_name="data folder",
     )
 
 
-def parse_plan(words: list[str]) -> tuple[OwnFlags, Config]:
-    """InputError with one sentence where the words cannot be used."""
-    model = model_of(words)
-    if "-h" in words or "--help" in words:
+def parse_plan(args: list[str]) -> tuple[OwnFlags, Config]:
+    """InputError with one sentence where the arguments cannot be used."""
+    model = model_of(args)
+    if "-h" in args or "--help" in args:
         show_help(model)
-    said = _words(model).read(words)
+    said = _command_line(model).read(args)
     require_no_seed_is_dropped(said)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     _check(own)

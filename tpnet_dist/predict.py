@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.config.args import CommandWords, require_place
+from tpnet_dist.config.args import CommandLine, require_place
 from tpnet_dist.config.keys import config_from, keys_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import read_layers
@@ -25,7 +25,7 @@ LONGEST_TIME = 60
 
 @dataclass(kw_only=True)
 class PredictCommand:
-    """Score the links of a file, or find the likeliest destinations of some sources.
+    """Score the links of a file, or find the most likely destinations of some sources.
 
     By default everything in the run's log has happened. Files are CSV with a header, plain or compressed, or
     Parquet, of any size; results go to a .csv or .parquet, which appears complete or not at all.
@@ -41,7 +41,7 @@ class PredictCommand:
     pairs: Annotated[Path | None, arg(metavar="FILE")] = None
     """Links to score: source, destination and, unless all are asked about at one time, time."""
     top_k: Annotated[int | None, arg(metavar="K")] = None
-    """Find the K likeliest destinations of each source instead."""
+    """Find the K most likely destinations of each source instead."""
     sources: Annotated[Path | None, arg(metavar="FILE")] = None
     """With --top-k: whose, and if need be when."""
     candidates: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -105,19 +105,19 @@ class PredictCommand:
 
 
 KEYS = keys_of(PredictCommand)
-WORDS = CommandWords(
+COMMAND_LINE = CommandLine(
     keys=KEYS,
     switches=frozenset(name for name, key in KEYS.items() if key.kind is bool),
-    bare_key="run",
-    bare_name="run",
+    positional_key="run",
+    positional_name="run",
 )
 
 
-def parse_predict(words: list[str]) -> PredictCommand:
-    """InputError with one sentence where the words cannot be used."""
-    if "-h" in words or "--help" in words:
+def parse_predict(args: list[str]) -> PredictCommand:
+    """InputError with one sentence where the arguments cannot be used."""
+    if "-h" in args or "--help" in args:
         tyro.cli(PredictCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
-    said = WORDS.read(words)
+    said = COMMAND_LINE.read(args)
     if "run" not in said:
         raise InputError("no run is given; name the folder of one, or see --help")
     command = PredictCommand(**said)  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def train_on_ranks(
 ) -> TrainOutcome:
     """Train until the run is done or a signal asks to stop; every rank gets the same outcome.
 
-    `again`: how the run goes on, in words; given the run folder, if it was made up here.
+    `again`: how the run goes on, in args; given the run folder, if it was made up here.
     """
     from tpnet_dist.distributed.stop_request import StopRequested
     from tpnet_dist.files.progress import display_for

@@ -11,8 +11,6 @@ destination none of its negative's. If times change, `timestamps` makes other ba
 old and the new time on: who else there is at one's own time says which batch one is in.
 
 Negatives are given: drawn ones may depend on the distinct destinations of the whole log, by definition.
-
-Shape letters: N events, X = 2 links per event: itself, then its negative.
 """
 
 from collections.abc import Callable, Iterator
@@ -123,17 +121,17 @@ CHANGES: tuple[Change, ...] = (
 
 def must_stay(change: Change, batching: str, before: Log, after: Log, j: int) -> npt.NDArray[np.bool_]:
     """Which scores must not change: (N, X)."""
-    number_N, time = np.arange(NUM_EVENTS), before.time
-    stays_N = number_N < j
+    number_B, time = np.arange(NUM_EVENTS), before.time
+    stays_B = number_B < j
     if batching == "timestamps":
-        stays_N = time < min(time[j], after.time[j])
+        stays_B = time < min(time[j], after.time[j])
     if change in (other_ends, other_destination, other_features):
-        is_near_N = number_N // BATCH_SIZE == j // BATCH_SIZE if batching == "events" else True
-        stays_N = stays_N | ((time == time[j]) & is_near_N & (number_N != j))
-    stays_NX = np.repeat(stays_N[:, None], 2, axis=1)
-    stays_NX[j] |= change is other_features
-    stays_NX[j, 1] |= change is other_destination
-    return stays_NX
+        is_near_B = number_B // BATCH_SIZE == j // BATCH_SIZE if batching == "events" else True
+        stays_B = stays_B | ((time == time[j]) & is_near_B & (number_B != j))
+    stays_BX = np.repeat(stays_B[:, None], 2, axis=1)
+    stays_BX[j] |= change is other_features
+    stays_BX[j, 1] |= change is other_destination
+    return stays_BX
 
 
 # ---- scores ------------------------------------------------------------------------------------------------
@@ -195,29 +193,29 @@ def test_no_score_depends_on_what_comes_later(
         return scores_of(log, config_for(tmp_path / name, **settings), world)
 
     log = random_log()
-    unchanged_NX = scores(log, "unchanged")
+    unchanged_BX = scores(log, "unchanged")
     for change in CHANGES:
         for j in CHANGED:
             changed = log.copy()
             change(changed, j)
-            apart_NX = np.abs(scores(changed, f"{change.__name__}-{j}") - unchanged_NX)
-            stays_NX = must_stay(change, batching, log, changed, j)
-            moved = np.argwhere(stays_NX & ~(apart_NX < SAME))
+            apart_BX = np.abs(scores(changed, f"{change.__name__}-{j}") - unchanged_BX)
+            stays_BX = must_stay(change, batching, log, changed, j)
+            moved = np.argwhere(stays_BX & ~(apart_BX < SAME))
             assert not len(moved), f"{change.__name__} of event {j} moves scores {moved.tolist()}"
             # an event that is as early as the one before it cannot come earlier
             if change is not earlier or log.time[j] > log.time[j - 1]:
-                assert apart_NX[~stays_NX].max() > 1e-4, f"{change.__name__} of event {j} moves nothing"
+                assert apart_BX[~stays_BX].max() > 1e-4, f"{change.__name__} of event {j} moves nothing"
 
 
 @pytest.mark.parametrize("batching", ["events", "timestamps"])
 def test_labels_change_nothing_at_all(tmp_path: Path, world: World, batching: str) -> None:
     log = random_log()
     relabelled = replace(log, labels=1 - log.labels)
-    unchanged_NX, relabelled_NX = (
+    unchanged_BX, relabelled_BX = (
         scores_of(each, config_for(tmp_path / name, batching=batching), world)
         for name, each in (("log", log), ("relabelled", relabelled))
     )
-    np.testing.assert_array_equal(unchanged_NX, relabelled_NX)
+    np.testing.assert_array_equal(unchanged_BX, relabelled_BX)
 
 
 # ---- figures -----------------------------------------------------------------------------------------------

@@ -92,15 +92,15 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     convert(folder / "events.csv", folder / "data" / "mine", *names, "--bipartite")
     small = small_config(folder / "data" / "uci")
     for data in ("mine", "uci"):
-        words = [folder / "data" / data, "--run-dir", folder / "runs" / data, *flags_of(small)]
-        assert run_here(train_command.main, *words).returncode == 0
+        args = [folder / "data" / data, "--run-dir", folder / "runs" / data, *flags_of(small)]
+        assert run_here(train_command.main, *args).returncode == 0
     small_log(folder / "data" / LARGER, events=4000)
     for name in RUNS[2:]:
         if not name.endswith("-1"):
             shutil.copytree(folder / "runs" / "uci", folder / "runs" / name)
             continue
-        words = [folder / "data" / "uci", "--run-dir", folder / "runs" / name, *flags_of(small)]
-        assert run_here(train_command.main, *words, "--training.seed", 1).returncode == 0
+        args = [folder / "data" / "uci", "--run-dir", folder / "runs" / name, *flags_of(small)]
+        assert run_here(train_command.main, *args, "--training.seed", 1).returncode == 0
     (folder / "RUN").symlink_to("runs/mine")
     released = to_published(
         spec_of(small).make(small, EventLog(small.data.folder).shape), node_width=16, edge_width=16
@@ -159,6 +159,6 @@ def test_what_the_pages_leave_out_has_a_test_of_its_own(one: Documented) -> None
 def test_no_command_is_shown_where_no_test_looks(page: Path) -> None:
     commands = [one.command for one in ALL]
     escaped = [
-        words for words in mentioned_commands(page) if not any(each.startswith(words) for each in commands)
+        args for args in mentioned_commands(page) if not any(each.startswith(args) for each in commands)
     ]
     assert escaped == [], "put them into a bash block"

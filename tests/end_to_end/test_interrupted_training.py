@@ -14,8 +14,8 @@ from tests.end_to_end.test_training import lines_of, train
 from tests.support.training_process import TrainingProcess
 from tests.support.training_runs import small_log
 
-WORDS = ("--training.epochs", 2, "--checkpoint.every-steps", 3)
-SLOW_VALIDATION = (*WORDS, "--evaluation.batch-size", 1)
+FLAGS = ("--training.epochs", 2, "--checkpoint.every-steps", 3)
+SLOW_VALIDATION = (*FLAGS, "--evaluation.batch-size", 1)
 
 
 @pytest.fixture(scope="module")
@@ -27,22 +27,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(folder: Path) -> Path:
     """Two ranks, undisturbed."""
     run = folder.parent / "whole"
-    train(folder, run, *WORDS, ranks=2)
+    train(folder, run, *FLAGS, ranks=2)
     return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every_steps", [0, 3])
 def test_a_killed_run_goes_on_to_the_same_results(folder: Path, tmp_path: Path, every_steps: int) -> None:
-    words = ("--training.epochs", 2, "--checkpoint.every-steps", every_steps)
-    train(folder, tmp_path / "whole", *words)
+    args = ("--training.epochs", 2, "--checkpoint.every-steps", every_steps)
+    train(folder, tmp_path / "whole", *args)
     run = tmp_path / "killed"
-    process = TrainingProcess.start(folder, run, *words, ranks=1)
+    process = TrainingProcess.start(folder, run, *args, ranks=1)
     process.wait_until(lambda: steps_of(run))
     process.send(signal.SIGKILL, 0)
     process.end()
     assert not (run / "results.json").exists()
-    train(folder, run, *words)
+    train(folder, run, *args)
     require_same(run, tmp_path / "whole")
 
 
@@ -51,7 +51,7 @@ def test_two_ranks_that_are_stopped_then_lose_one_go_on_to_the_same_results(
 ) -> None:
     run = tmp_path / "run"
     # a signal to one rank: both finish the step, save, and leave
-    stopped = TrainingProcess.start(folder, run, *WORDS, ranks=2)
+    stopped = TrainingProcess.start(folder, run, *FLAGS, ranks=2)
     stopped.wait_until(lambda: steps_of(run))
     stopped.send(signal.SIGTERM, 1)
     assert stopped.end() == 0, stopped.text()
@@ -61,7 +61,7 @@ def test_two_ranks_that_are_stopped_then_lose_one_go_on_to_the_same_results(
     assert not (run / "results.json").exists()
     # a rank dies: the other says which one, and in which phase
     saved = steps_of(run)
-    killed = TrainingProcess.start(folder, run, *WORDS, ranks=2)
+    killed = TrainingProcess.start(folder, run, *FLAGS, ranks=2)
     killed.wait_until(lambda: steps_of(run) != saved)
     killed.send(signal.SIGKILL, 1)
     assert killed.end() != 0
@@ -69,7 +69,7 @@ def test_two_ranks_that_are_stopped_then_lose_one_go_on_to_the_same_results(
     assert sentence.startswith("rank 1 (host ")
     assert ") died during " in sentence
     assert "; the run ends; repeat the command to go on from step " in sentence
-    train(folder, run, *WORDS, ranks=2)
+    train(folder, run, *FLAGS, ranks=2)
     require_same(run, whole)
 
 
@@ -100,7 +100,7 @@ def test_kills_at_random_moments_change_nothing(
     folder: Path, whole: Path, tmp_path: Path, moment: int
 ) -> None:
     run, draws, victim = tmp_path / "run", random.Random(moment), VICTIMS[moment % 3]
-    process = TrainingProcess.start(folder, run, *WORDS, ranks=2)
+    process = TrainingProcess.start(folder, run, *FLAGS, ranks=2)
     # while it saves; or anywhere, in training and validation, after so many of some 10 checkpoints
     look, wanted = (halves_of, draws.randrange(1, 5)) if moment % 2 else (steps_of, draws.randrange(1, 9))
     seen: set[str] = set()
@@ -109,7 +109,7 @@ def test_kills_at_random_moments_change_nothing(
     kill(process, victim)
     assert not (run / "results.json").exists()
     process.end()
-    train(folder, run, *WORDS, ranks=2)
+    train(folder, run, *FLAGS, ranks=2)
     require_same(run, whole)
     assert not halves_of(run)
 
@@ -141,7 +141,7 @@ def test_kills_during_validation_change_nothing(
 @pytest.mark.slow
 def test_torchrun_starts_ranks_again_in_the_same_folder(folder: Path, whole: Path) -> None:
     """Also where the folder's name was made up from the time."""
-    process = TrainingProcess.start(folder, None, *WORDS, ranks=2, launch=("--max-restarts=3",))
+    process = TrainingProcess.start(folder, None, *FLAGS, ranks=2, launch=("--max-restarts=3",))
     runs = folder.parent / "runs"
     process.wait_until(lambda: runs.exists() and any(steps_of(run) for run in runs.glob("log-*")))
     process.send(signal.SIGKILL, 0)
@@ -154,7 +154,7 @@ def test_torchrun_starts_ranks_again_in_the_same_folder(folder: Path, whole: Pat
 
 @pytest.mark.slow
 def test_a_stopped_launcher_leaves_a_run_that_goes_on(folder: Path, whole: Path, tmp_path: Path) -> None:
-    process = TrainingProcess.start(folder, tmp_path / "run", *WORDS, ranks=2)
+    process = TrainingProcess.start(folder, tmp_path / "run", *FLAGS, ranks=2)
     process.wait_until(lambda: steps_of(tmp_path / "run"))
     ids = process.rank_ids()
     process.process.send_signal(signal.SIGTERM)
@@ -162,14 +162,14 @@ def test_a_stopped_launcher_leaves_a_run_that_goes_on(folder: Path, whole: Path,
     assert ids
     [sentence] = process.lines()
     assert sentence.startswith("stopped by SIGTERM during ")
-    train(folder, tmp_path / "run", *WORDS, ranks=2)
+    train(folder, tmp_path / "run", *FLAGS, ranks=2)
     require_same(tmp_path / "run", whole)
 
 
 @pytest.mark.slow
 def test_a_rank_that_stands_still_ends_the_run_within_the_timeout(folder: Path, tmp_path: Path) -> None:
     run, timeout = tmp_path / "run", 20
-    process = TrainingProcess.start(folder, run, *WORDS, "--training.timeout", timeout, ranks=2)
+    process = TrainingProcess.start(folder, run, *FLAGS, "--training.timeout", timeout, ranks=2)
     process.wait_until(lambda: steps_of(run))
     process.send(signal.SIGSTOP, 1)
     frozen = time.monotonic()
@@ -184,15 +184,15 @@ def test_a_rank_that_stands_still_ends_the_run_within_the_timeout(folder: Path, 
 
 @pytest.mark.slow
 def test_four_ranks_then_two_then_three_learn_the_same(folder: Path, tmp_path: Path) -> None:
-    train(folder, tmp_path / "whole", *WORDS, ranks=4)
+    train(folder, tmp_path / "whole", *FLAGS, ranks=4)
     run = tmp_path / "run"
     for ranks in (4, 2):
         before = steps_of(run)
-        process = TrainingProcess.start(folder, run, *WORDS, ranks=ranks)
+        process = TrainingProcess.start(folder, run, *FLAGS, ranks=ranks)
         process.wait_until(lambda: steps_of(run) - before)  # noqa: B023 — it is called here and now
         kill(process, "all ranks")
         process.end()
-    train(folder, run, *WORDS, ranks=3)
+    train(folder, run, *FLAGS, ranks=3)
     require_same(run, tmp_path / "whole")
 
 

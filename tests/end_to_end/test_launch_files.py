@@ -35,8 +35,8 @@ def free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def launched(script: str, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [str(LAUNCH / script), *map(str, words)]
+def launched(script: str, *args: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(LAUNCH / script), *map(str, args)]
     return subprocess.run(
         command,
         cwd=ROOT,
@@ -47,7 +47,7 @@ def launched(script: str, *words: object, **environment: str) -> subprocess.Comp
     )
 
 
-def words_for(folder: Path, run: Path, *more: object) -> list[object]:
+def args_for(folder: Path, run: Path, *more: object) -> list[object]:
     return [folder, "--run-dir", run, *flags_of(small_config(folder)), *more]
 
 
@@ -87,11 +87,11 @@ def test_a_script_says_how_to_run_it_and_is_one(script: Path) -> None:
 
 
 def test_one_node_trains_and_shows_a_finished_run(folder: Path, tmp_path: Path) -> None:
-    words = words_for(folder, tmp_path / "run", "--training.epochs", 1)
-    done = launched("one_node.sh", 2, *words)
+    args = args_for(folder, tmp_path / "run", "--training.epochs", 1)
+    done = launched("one_node.sh", 2, *args)
     assert done.returncode == 0, done.stderr
     assert results_of(tmp_path / "run")["ranks"] == 2
-    assert launched("one_node.sh", "two", *words).returncode == 2
+    assert launched("one_node.sh", "two", *args).returncode == 2
 
 
 @needs_deepspeed
@@ -100,9 +100,9 @@ def test_one_node_trains_and_shows_a_finished_run(folder: Path, tmp_path: Path) 
 def test_deepspeeds_launcher_trains_and_goes_on_after_a_kill(folder: Path, tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     more = ("--checkpoint.every-steps", 3)
-    command = [str(LAUNCH / "deepspeed.sh"), "2", *map(str, words_for(folder, run, *more))]
+    command = [str(LAUNCH / "deepspeed.sh"), "2", *map(str, args_for(folder, run, *more))]
     kill_after_a_checkpoint(command, run)
-    done = launched("deepspeed.sh", 2, *words_for(folder, run, *more))
+    done = launched("deepspeed.sh", 2, *args_for(folder, run, *more))
     assert done.returncode == 0, done.stderr
     assert "DeepSpeed" not in done.stdout + done.stderr
     ddp = train(folder, whole, *more, ranks=2)
@@ -123,8 +123,8 @@ def test_a_run_goes_on_with_another_engine_and_fewer_ranks(
 ) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     more = ("--checkpoint.every-steps", 3)
-    words = words_for(folder, run, *more, "--training.engine", first)
-    kill_after_a_checkpoint([str(LAUNCH / "one_node.sh"), "2", *map(str, words)], run)
+    args = args_for(folder, run, *more, "--training.engine", first)
+    kill_after_a_checkpoint([str(LAUNCH / "one_node.sh"), "2", *map(str, args)], run)
     train(folder, run, *more, "--training.engine", then)
     train(folder, whole, *more)
     losses, wanted = ([line["loss"] for line in lines_of(each, "step")] for each in (run, whole))
@@ -136,8 +136,8 @@ def test_a_run_goes_on_with_another_engine_and_fewer_ranks(
 def test_two_nodes_train_as_one_does(folder: Path, tmp_path: Path) -> None:
     """Two agents of torchrun that meet on this machine."""
     endpoint = f"localhost:{free_port()}"
-    words = words_for(folder, tmp_path / "two", "--training.epochs", 1)
-    command = [str(LAUNCH / "several_nodes.sh"), "2", "1", endpoint, *map(str, words)]
+    args = args_for(folder, tmp_path / "two", "--training.epochs", 1)
+    command = [str(LAUNCH / "several_nodes.sh"), "2", "1", endpoint, *map(str, args)]
     nodes = [
         subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -151,7 +151,7 @@ def test_two_nodes_train_as_one_does(folder: Path, tmp_path: Path) -> None:
     assert losses == pytest.approx(wanted, rel=1e-5)
 
 
-def words_of_srun(script: str, folder: Path, *words: str, **environment: str) -> list[str]:
+def args_of_srun(script: str, folder: Path, *args: str, **environment: str) -> list[str]:
     """What a job of two nodes gives to srun; stand-ins for SLURM's programs go to `folder`."""
     for name, line in (("srun", 'printf "%s\\n" "$@"'), ("scontrol", 'printf "gpu07\\ngpu08\\n"')):
         (folder / name).write_text(f"#!/bin/sh\n{line}\n")
@@ -159,7 +159,7 @@ def words_of_srun(script: str, folder: Path, *words: str, **environment: str) ->
     job = {"SLURM_JOB_ID": "41234", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "gpu[07-08]"}
     job["SLURM_CPUS_PER_TASK"] = "12"
     done = subprocess.run(
-        ["bash", str(LAUNCH / script), *words],
+        ["bash", str(LAUNCH / script), *args],
         capture_output=True,
         text=True,
         check=True,
@@ -169,10 +169,10 @@ def words_of_srun(script: str, folder: Path, *words: str, **environment: str) ->
 
 
 def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Path) -> None:
-    words = ["data/my log", "--run-dir", "runs/a"]
-    started = words_of_srun("slurm.sbatch", tmp_path, *words)
+    args = ["data/my log", "--run-dir", "runs/a"]
+    started = args_of_srun("slurm.sbatch", tmp_path, *args)
     assert started[:4] == ["--cpus-per-task=12", "python3", "-m", "torch.distributed.run"]
-    assert started[-5:] == ["-m", "tpnet_dist.train", *words]
+    assert started[-5:] == ["-m", "tpnet_dist.train", *args]
     assert {"--nnodes=2", "--nproc_per_node=gpu", "--rdzv_endpoint=gpu07:21234", "--rdzv_id=41234"} <= set(
         started
     )
@@ -181,8 +181,8 @@ def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Pat
 def test_ranks_may_save_for_nearly_as_long_as_slurm_warns_before_the_end(tmp_path: Path) -> None:
     script = (LAUNCH / "slurm.sbatch").read_text()
     [warned] = re.findall(r"^#SBATCH --signal=TERM@(\d+)$", script, re.MULTILINE)
-    assert f"--shutdown_timeout={int(warned) - 10}" in words_of_srun("slurm.sbatch", tmp_path, "data")
-    longer = words_of_srun("slurm.sbatch", tmp_path, "data", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="590")
+    assert f"--shutdown_timeout={int(warned) - 10}" in args_of_srun("slurm.sbatch", tmp_path, "data")
+    longer = args_of_srun("slurm.sbatch", tmp_path, "data", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="590")
     assert "--shutdown_timeout=590" in longer
 
 

@@ -40,12 +40,12 @@ def predictor(run: Path) -> Predictor:
     return Predictor.load(run)
 
 
-def predict(*words: object) -> Done:
-    return run_here(predict_command.main, *words)
+def predict(*args: object) -> Done:
+    return run_here(predict_command.main, *args)
 
 
-def refusal(*words: object) -> str:
-    return sentence_of(predict(*words), PROGRAM)
+def refusal(*args: object) -> str:
+    return sentence_of(predict(*args), PROGRAM)
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -93,8 +93,8 @@ def test_scores_of_a_file_are_those_of_its_links(
 
 def test_other_columns_parquet_and_one_time_for_all(run: Path, predictor: Predictor, tmp_path: Path) -> None:
     pq.write_table(pa.table({"user": [0, 1], "item": [3, 4]}), tmp_path / "pairs.parquet")
-    words = ("--src", "user", "--dst", "item", "--at", 5000, "--probability", "--out", tmp_path / "out.csv")
-    done = predict(run, "--pairs", tmp_path / "pairs.parquet", *words)
+    args = ("--src", "user", "--dst", "item", "--at", 5000, "--probability", "--out", tmp_path / "out.csv")
+    done = predict(run, "--pairs", tmp_path / "pairs.parquet", *args)
     assert done.returncode == 0, done.stderr
     found = [float(row["score"]) for row in rows_of(tmp_path / "out.csv")]
     wanted = predictor.score([0, 1], [3, 4], 5000, probability=True)
@@ -125,7 +125,9 @@ def test_unknown_candidates_are_named_with_their_file_and_left_out_if_asked_for(
     sources = write(tmp_path / "sources.csv", "src", "0")
     items = write(tmp_path / "items.csv", "dst", "3", "what", "x2", "what")
     asked = ("--top-k", 2, "--sources", sources, "--candidates", items, "--out", tmp_path / "best.csv")
-    assert refusal(run, *asked).startswith(f"{items}: 2 of 4 candidates name 1 unknown ids (what); mend them")
+    assert refusal(run, *asked).startswith(
+        f"{items}: 2 of 4 candidates name 1 unknown ids (what); correct them"
+    )
     done = predict(run, *asked, "--skip-unknown")
     assert done.returncode == 0, done.stderr
     assert "2 of 4 candidates are left out, for 1 unknown ids (what)" in " ".join(done.stderr.split())
@@ -155,9 +157,9 @@ def test_two_ranks_write_the_file_of_one(run: Path, predictor: Predictor, tmp_pa
     pairs = write(tmp_path / "pairs.csv", "src,dst", *(f"{n % 9 + 3},{n % 5 + 3}" for n in range(51)))
     assert predict(run, "--pairs", pairs, "--out", tmp_path / "one.csv").returncode == 0
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    words = ["-m", "tpnet_dist.predict", run, "--pairs", pairs, "--out", tmp_path / "two.csv"]
+    args = ["-m", "tpnet_dist.predict", run, "--pairs", pairs, "--out", tmp_path / "two.csv"]
     done = subprocess.run(
-        [*launcher, *map(str, words)],
+        [*launcher, *map(str, args)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -179,7 +181,7 @@ PAIRS = {
     "no column": (["from,dst", "0,3"], "has no column src among from, dst; name it with --src or --dst"),
     "unknown": (["src,dst", "0,3", "u,3", "0,v", "w,v"], "3 of 4 pairs name 3 unknown ids (u, w, v)"),
     "too early": (["src,dst,time", "0,3,5000", "0,3,7"], "time 7 is before"),
-    "words for times": (["src,dst,time", "0,3,soon"], "column time: it holds text, such as soon"),
+    "text for times": (["src,dst,time", "0,3,soon"], "column time: it holds text, such as soon"),
     "no time": (["src,dst,time", "0,3,5000", "0,3,"], "column time: a value is missing"),
     "a column twice": (["src,dst,src", "0,3,1"], "has 2 columns src, but a name is one column's; rename"),
     "a row too short": (["src,dst,time", "0,3"], "not readable as CSV with a header"),
@@ -240,8 +242,8 @@ def test_bad_tasks_get_one_sentence_and_no_file(run: Path, tmp_path: Path) -> No
         ),
     }
     before = {path.name for path in tmp_path.iterdir()}
-    for sentence, words in refused.items():
-        found = refusal(run, *words)
+    for sentence, args in refused.items():
+        found = refusal(run, *args)
         assert sentence in found and "until" not in found
     assert {path.name for path in tmp_path.iterdir()} == before
 
@@ -278,8 +280,8 @@ def test_bad_checkpoints_get_one_sentence(run: Path, tmp_path: Path) -> None:
 # ---- being killed ------------------------------------------------------------------------------------------
 
 
-def start(*words: object) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tpnet_dist.predict", *map(str, words)]
+def start(*args: object) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "tpnet_dist.predict", *map(str, args)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
 
@@ -307,9 +309,9 @@ def test_a_killed_prediction_leaves_no_half_file_and_can_be_repeated(
 def test_links_without_an_id_are_refused(run: Path, tmp_path: Path) -> None:
     events = write(tmp_path / "events.csv", "src,dst,time,a,b,c", ",3,5000,0,0,0")
     saved = ("--observe", events, "--save", tmp_path / "m.pt")
-    assert "column src: an id is empty; mend it" in refusal(run, *saved)
+    assert "column src: an id is empty; correct it" in refusal(run, *saved)
     table = pa.table({"src": ["0", None], "dst": ["3", "3"], "time": [5000, 5000]})
     pq.write_table(table, tmp_path / "pairs.parquet")
-    words = ("--pairs", tmp_path / "pairs.parquet", "--out", tmp_path / "out.csv")
-    assert "column src: an id is missing; mend it" in refusal(run, *words)
+    args = ("--pairs", tmp_path / "pairs.parquet", "--out", tmp_path / "out.csv")
+    assert "column src: an id is missing; correct it" in refusal(run, *args)
     assert not (tmp_path / "m.pt").exists() and not (tmp_path / "out.csv").exists()

@@ -35,8 +35,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds on a log by the name of one of the paper's."""
     folder = tmp_path_factory.mktemp("report")
     log = small_log(folder / "uci", events=300)
-    words = [log, "--run-dir", folder / "run", *flags_of(small_config(log)), *FLAGS]
-    done = run_here(train_command.main, *words)
+    args = [log, "--run-dir", folder / "run", *flags_of(small_config(log)), *FLAGS]
+    done = run_here(train_command.main, *args)
     assert done.returncode == 0, done.stderr
     return folder / "run"
 

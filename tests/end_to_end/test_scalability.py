@@ -13,25 +13,25 @@ from tests.support.command_line import run_here, sentence_of
 EDGES, STEPS, BATCH = 2400, 1, 200
 
 
-def study_words(out: Path, *words: str) -> list[object]:
+def study_args(out: Path, *args: str) -> list[object]:
     own = ["--edges", EDGES, "--steps", STEPS, "--out", out, "--logs", out / "logs", "--device", "cpu"]
-    return [*own, *words]
+    return [*own, *args]
 
 
-def planner_words(study: Path, *words: str) -> list[object]:
-    return ["--study", study, "--logs", study / "logs", *words]
+def planner_args(study: Path, *args: str) -> list[object]:
+    return ["--study", study, "--logs", study / "logs", *args]
 
 
-def run_study(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_module("benchmarks.scalability", study_words(out, *words))
+def run_study(out: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return run_module("benchmarks.scalability", study_args(out, *args))
 
 
-def run_planner(study: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_module("benchmarks.planner", planner_words(study, *words))
+def run_planner(study: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return run_module("benchmarks.planner", planner_args(study, *args))
 
 
-def run_module(module: str, words: list[object]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", module, *map(str, words)]
+def run_module(module: str, args: list[object]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -129,7 +129,7 @@ def test_of_larger_logs_that_were_recorded_by_node_all_but_bytes_is_compared(
 def test_without_a_case_to_compare_the_planner_says_so(study: Path, tmp_path: Path) -> None:
     rivals = [line for line in lines_of(study) if line["contestant"] != "ours"]
     (tmp_path / "figures.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in rivals))
-    refused = run_here(planner.main, *planner_words(tmp_path, "--device", "cpu"))
+    refused = run_here(planner.main, *planner_args(tmp_path, "--device", "cpu"))
     assert sentence_of(refused, planner.PROGRAM) == (
         f"{tmp_path / 'figures.jsonl'}: has no case of ours to compare with; run the study with --ranks 1 2"
     )
@@ -148,17 +148,17 @@ def test_a_rival_stops_when_its_time_is_used_up(study: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_rival_without_hope_is_marked_and_why(study: Path) -> None:
-    words = ("--ranks", "1", "--edges", str(EDGES), str(2 * EDGES), "--rivals", "stored")
-    assert run_study(study, *words, "--rival-seconds", "0", "--rivals-up-to", "1").returncode == 0
+    args = ("--ranks", "1", "--edges", str(EDGES), str(2 * EDGES), "--rivals", "stored")
+    assert run_study(study, *args, "--rival-seconds", "0", "--rivals-up-to", "1").returncode == 0
     last = (study / "table.md").read_text().splitlines()[-1]
     assert "| not tried: out of time at 2e3 |" in last
-    assert run_study(study, *words, "--rival-memory-gib", "0.01").returncode == 0
+    assert run_study(study, *args, "--rival-memory-gib", "0.01").returncode == 0
     last = (study / "table.md").read_text().splitlines()[-1]
     assert "| out of memory at 2e3 already |" in last
     tried = [line for line in lines_of(study) if line["contestant"] == "stored"]
     assert {line["edges"] for line in tried} == {EDGES}
     # up to some size who ran out of time is tried all the same: it may run out of memory there
-    assert run_study(study, *words, "--rival-seconds", "0", "--rivals-up-to", str(2 * EDGES)).returncode == 0
+    assert run_study(study, *args, "--rival-seconds", "0", "--rivals-up-to", str(2 * EDGES)).returncode == 0
     last = (study / "table.md").read_text().splitlines()[-1]
     assert "out of time after 4.17% with " in last
 
@@ -166,14 +166,14 @@ def test_a_rival_without_hope_is_marked_and_why(study: Path) -> None:
 @pytest.mark.parametrize("text", ['{"edges": 24', '{"edges": 2400, "contestant": "ours", "ranks": 1}'])
 def test_a_damaged_or_older_study_is_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "figures.jsonl").write_text(f"{text}\n")
-    refused = run_here(scalability.main, *study_words(tmp_path))
+    refused = run_here(scalability.main, *study_args(tmp_path))
     sentence = sentence_of(refused, scalability.PROGRAM)
     assert f"{tmp_path / 'figures.jsonl'} line 1: is damaged or of an older version" in sentence
     assert (tmp_path / "figures.jsonl").read_text() == f"{text}\n", "nothing is lost"
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("args", "sentence"),
     [
         (
             ["--edges", "1200"],
@@ -186,7 +186,7 @@ def test_a_damaged_or_older_study_is_one_sentence(tmp_path: Path, text: str) -> 
         (["--rival-memory-gib=-1"], "--rival-memory-gib is -1.0, but must be 0 or more; raise it"),
     ],
 )
-def test_what_cannot_be_studied_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
-    refused = run_here(scalability.main, *study_words(tmp_path, *words))
+def test_what_cannot_be_studied_is_one_sentence(tmp_path: Path, args: list[str], sentence: str) -> None:
+    refused = run_here(scalability.main, *study_args(tmp_path, *args))
     assert sentence_of(refused, scalability.PROGRAM) == sentence
     assert not (tmp_path / "figures.jsonl").exists()

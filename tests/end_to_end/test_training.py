@@ -37,37 +37,37 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_module(
-    module: str, *words: object, ranks: int = 1, **options: Any
+    module: str, *args: object, ranks: int = 1, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     launcher = [sys.executable]
     if ranks > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
-    command = [*launcher, "-m", module, *map(str, words)]
+    command = [*launcher, "-m", module, *map(str, args)]
     environment = {**os.environ, **ONE_THREAD, **options.pop("env", {})}
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, env=environment, **options
     )
 
 
-def train(folder: Path, run: Path, *words: object, **options: Any) -> dict[str, Any]:
+def train(folder: Path, run: Path, *args: object, **options: Any) -> dict[str, Any]:
     flags = flags_of(small_config(folder))
-    done = run_module("tpnet_dist.train", folder, "--run-dir", run, *flags, *words, **options)
+    done = run_module("tpnet_dist.train", folder, "--run-dir", run, *flags, *args, **options)
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads((run / "results.json").read_text())
     return results
 
 
-def train_here(folder: Path, run: Path, *words: object) -> dict[str, Any]:
+def train_here(folder: Path, run: Path, *args: object) -> dict[str, Any]:
     """In this process: another takes seconds to start."""
     flags = flags_of(small_config(folder))
-    done = run_here(train_command.main, folder, "--run-dir", run, *flags, *words)
+    done = run_here(train_command.main, folder, "--run-dir", run, *flags, *args)
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads((run / "results.json").read_text())
     return results
 
 
-def refusal(command: ModuleType, *words: object) -> str:
-    return sentence_of(run_here(command.main, *words), f"python -m {command.__name__}")
+def refusal(command: ModuleType, *args: object) -> str:
+    return sentence_of(run_here(command.main, *args), f"python -m {command.__name__}")
 
 
 def lines_of(run: Path, kind: str) -> list[dict[str, Any]]:
@@ -167,8 +167,8 @@ def test_other_settings_in_the_folder_of_a_run_are_refused(
 
 
 def test_several_seeds_give_mean_and_deviation(folder: Path, tmp_path: Path) -> None:
-    words = ("--training.seeds=[0,3]", "--training.epochs", 1)
-    results = train_here(folder, tmp_path / "run", *words)
+    args = ("--training.seeds=[0,3]", "--training.epochs", 1)
+    results = train_here(folder, tmp_path / "run", *args)
     of_seeds = [results["seeds"][seed]["test"]["transductive"]["random"]["ap"] for seed in ("0", "3")]
     assert of_seeds[0] != of_seeds[1]
     assert results["test"]["transductive"]["random"]["ap"] == pytest.approx(sum(of_seeds) / 2)
@@ -177,9 +177,9 @@ def test_several_seeds_give_mean_and_deviation(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_frozen_memory_changes_the_figures(folder: Path, tmp_path: Path) -> None:
-    words = ("--training.max-steps", 5)
-    moving = train_here(folder, tmp_path / "a", *words)
-    frozen = train_here(folder, tmp_path / "b", *words, "--evaluation.update", "False")
+    args = ("--training.max-steps", 5)
+    moving = train_here(folder, tmp_path / "a", *args)
+    frozen = train_here(folder, tmp_path / "b", *args, "--evaluation.update", "False")
     assert (moving["update"], frozen["update"]) == (True, False)
     assert moving["epochs_run"] == frozen["epochs_run"] == 1
     ap_of = [run["test"]["transductive"]["random"]["ap"] for run in (moving, frozen)]
@@ -212,12 +212,12 @@ def test_a_run_without_new_nodes_says_at_its_start_that_it_has_no_inductive_figu
 ) -> None:
     src = np.arange(100) % 4
     few = write_log(tmp_path / "few", src, 4 + src, np.arange(100)).folder
-    words = ("--training.max-steps", 1, "--data.new-node-share", 0, *flags_of(small_config(few)))
-    done = run_here(train_command.main, few, "--run-dir", tmp_path / "few-run", *words)
+    args = ("--training.max-steps", 1, "--data.new-node-share", 0, *flags_of(small_config(few)))
+    done = run_here(train_command.main, few, "--run-dir", tmp_path / "few-run", *args)
     assert done.returncode == 0, done.stderr
     _, remark, *_ = done.stderr.splitlines()
     assert remark == "No test event has a node unseen in training: there will be no inductive figures."
-    usual = run_here(train_command.main, folder, "--run-dir", tmp_path / "run", *words)
+    usual = run_here(train_command.main, folder, "--run-dir", tmp_path / "run", *args)
     assert "no inductive figures" not in usual.stderr
 
 
@@ -252,8 +252,8 @@ def test_without_any_argument_a_built_in_log_is_made_once(tmp_path: Path) -> Non
 
 def test_a_loss_that_is_no_number_stops_the_run(folder: Path, tmp_path: Path) -> None:
     flags = flags_of(small_config(folder))
-    words = ("--run-dir", tmp_path / "run", *flags, "--training.learning-rate", "1e30")
-    sentence = refusal_after_training(folder, *words)
+    args = ("--run-dir", tmp_path / "run", *flags, "--training.learning-rate", "1e30")
+    sentence = refusal_after_training(folder, *args)
     assert "epoch 1, step" in sentence
     assert "batch" in sentence
     assert sentence.endswith("start again in another --run-dir with a lower training.learning_rate")
@@ -269,23 +269,23 @@ def test_weights_that_are_no_numbers_are_not_kept(folder: Path, tmp_path: Path) 
     weights = spec_of(config).make(config, EventLog(folder).shape).state_dict()
     weights["time_encoding.phase"].fill_(torch.finfo(torch.float32).max)
     torch.save({"model": weights}, tmp_path / "huge.pt")
-    words = (*flags_of(config), "--model.weights", tmp_path / "huge.pt")
-    words = (*words, "--training.learning-rate", "1e37", "--training.max-steps", 1)
-    done = run_here(train_command.main, folder, "--run-dir", tmp_path / "run", *words)
+    args = (*flags_of(config), "--model.weights", tmp_path / "huge.pt")
+    args = (*args, "--training.learning-rate", "1e37", "--training.max-steps", 1)
+    done = run_here(train_command.main, folder, "--run-dir", tmp_path / "run", *args)
     assert done.returncode == 2
     assert "weights are not finite after epoch 1, step 1" in done.stderr
     assert not list((tmp_path / "run").glob("checkpoints/**/*"))
 
 
-def refusal_after_training(*words: object) -> str:
-    done = run_module("tpnet_dist.train", *words)
+def refusal_after_training(*args: object) -> str:
+    done = run_module("tpnet_dist.train", *args)
     assert done.returncode == 2, (done.returncode, done.stderr)
     assert "Traceback" not in done.stderr
     return done.stderr.strip().splitlines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("words", "part"),
+    ("args", "part"),
     [
         (("--memory.decay", -1), "memory.decay is -1"),
         (("--memory.width", 10**9), "memory.width 1000000000: rows"),
@@ -298,8 +298,8 @@ def refusal_after_training(*words: object) -> str:
         (("--data.val-share", 0.0001), "each needs one"),
     ],
 )
-def test_bad_settings_get_one_sentence(folder: Path, words: tuple[object, ...], part: str) -> None:
-    assert part in refusal(train_command, folder, *words)
+def test_bad_settings_get_one_sentence(folder: Path, args: tuple[object, ...], part: str) -> None:
+    assert part in refusal(train_command, folder, *args)
 
 
 def test_bad_folders_get_one_sentence(tmp_path: Path) -> None:

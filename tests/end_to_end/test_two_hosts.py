@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(not can_make_hosts(), reason="network namespaces need root and iproute2"),
 ]
 
-WORDS = ("--training.max-steps", "60", "--checkpoint.every-steps", "3")
+FLAGS = ("--training.max-steps", "60", "--checkpoint.every-steps", "3")
 TIMEOUT = 15
 SECONDS = 240
 SENTENCE = "; the run ends; repeat the command to go on from step "
@@ -98,13 +98,13 @@ def torchrun(host: int, port: int) -> list[str]:
 
 
 def training(folder: Path, run: Path) -> list[str]:
-    flags = [*flags_of(small_config(folder)), *WORDS, "--training.timeout", str(TIMEOUT)]
+    flags = [*flags_of(small_config(folder)), *FLAGS, "--training.timeout", str(TIMEOUT)]
     return ["-m", "tpnet_dist.train", str(folder), "--run-dir", str(run), *flags]
 
 
 def test_two_hosts_train_as_one_and_survive_a_cut_cable(tmp_path: Path) -> None:
     folder = small_log(tmp_path / "log", events=4000)
-    train(folder, tmp_path / "one", *WORDS, ranks=4)
+    train(folder, tmp_path / "one", *FLAGS, ranks=4)
     run = tmp_path / "two"
     with two_hosts() as hosts:
         cut = Launch.start(hosts, folder, run, 29511)
@@ -124,7 +124,7 @@ def test_two_hosts_train_as_one_and_survive_a_cut_cable(tmp_path: Path) -> None:
             time.sleep(0.1)
         # torchrun of the host without the store would try to reach it for minutes
         cut.kill()
-        hosts.mend()
+        hosts.rejoin()
         again = Launch.start(hosts, folder, run, 29512)
         assert again.end() == [0, 0], again.texts()
     ours, wanted = ([line["loss"] for line in lines_of(one, "step")] for one in (run, tmp_path / "one"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_interrupted_training import WORDS, require_same, steps_of
+from tests.end_to_end.test_interrupted_training import FLAGS, require_same, steps_of
 from tests.end_to_end.test_launch_files import free_port
 from tests.end_to_end.test_training import train
 from tests.support.training_process import SECONDS, TrainingProcess
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(folder: Path) -> Path:
     """Two ranks of one torchrun, undisturbed."""
     run = folder.parent / "whole"
-    train(folder, run, *WORDS, ranks=2)
+    train(folder, run, *FLAGS, ranks=2)
     return run
 
 
@@ -43,7 +43,7 @@ class Machines:
         return TrainingProcess.start(
             self.folder,
             self.run,
-            *(*WORDS, *PATIENCE, "--fresh"),
+            *(*FLAGS, *PATIENCE, "--fresh"),
             ranks=1,
             meeting=(*meeting, f"--rdzv-id={self.port}", f"--rdzv-conf=is_host={int(is_host)}"),
             launch=("--max-restarts=3",),

@@ -9,7 +9,7 @@ from torch.distributed import DistBackendError
 
 from tests.support.command_line import ROOT
 from tests.support.failing_ranks import NCCL_OUT_OF_MEMORY
-from tpnet_dist.distributed.failure import tells_of_others
+from tpnet_dist.distributed.failure import is_caused_by_a_peer
 
 
 def failing(way: str, timeout: float) -> tuple[str, list[str]]:
@@ -50,7 +50,7 @@ OF_OTHERS = (
 
 @pytest.mark.parametrize("text", [*OWN, *OF_OTHERS])
 def test_a_collective_that_broke_tells_of_others_unless_this_rank_failed_in_it(text: str) -> None:
-    assert tells_of_others(DistBackendError(text)) == (text in OF_OTHERS)
+    assert is_caused_by_a_peer(DistBackendError(text)) == (text in OF_OTHERS)
 
 
 @pytest.mark.slow

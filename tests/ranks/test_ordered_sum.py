@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.rank_pool import RankFailure, RankPools
-from tpnet_dist.distributed.ordered_sum import DealTime, ordered_sum, ordered_sum_hook
+from tpnet_dist.distributed.ordered_sum import AllToAllTime, ordered_sum, ordered_sum_hook
 from tpnet_dist.distributed.world import World
 
 GRADIENTS = torch.tensor(
@@ -41,7 +41,7 @@ class Weights(nn.Module):
 
 def sum_on_rank(world: World) -> torch.Tensor:
     scorer = DistributedDataParallel(Weights())
-    took = DealTime()
+    took = AllToAllTime()
     scorer.register_comm_hook(took, ordered_sum_hook)
     is_late = world.rank == world.num_ranks - 1
     if is_late:
@@ -69,14 +69,14 @@ def test_sums_are_those_of_halves(rank_pools: RankPools) -> None:
 def die_after_the_deal(world: World) -> None:
     """On the last rank; the others go on to a gather that cannot end."""
     scorer = DistributedDataParallel(Weights())
-    scorer.register_comm_hook(DealTime(), ordered_sum_hook)
-    deal: Callable[..., object] = dist.all_to_all_single
+    scorer.register_comm_hook(AllToAllTime(), ordered_sum_hook)
+    all_to_all: Callable[..., object] = dist.all_to_all_single
 
-    def deal_and_die(*tensors: torch.Tensor, group: None) -> None:
-        deal(*tensors, group=group)
+    def exchange_and_die(*tensors: torch.Tensor, group: None) -> None:
+        all_to_all(*tensors, group=group)
         os._exit(3)
 
-    with patch.object(dist, "all_to_all_single", deal_and_die if world.rank == 3 else deal):
+    with patch.object(dist, "all_to_all_single", exchange_and_die if world.rank == 3 else all_to_all):
         scorer(GRADIENTS[world.rank]).backward()
 
 

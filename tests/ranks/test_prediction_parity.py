@@ -34,10 +34,10 @@ def require_the_trainers_scores(rank_pools: RankPools, num_ranks: int, config: C
     pool = rank_pools[num_ranks]
     pool.run(train_run, config, run, seconds=SECONDS)
     trainers = pool.run(scores_by_trainer, config, run, seconds=SECONDS)[0]
-    found = replayed_scores(run, config, trainers.negative_N)
-    assert len(found) == len(trainers.scores_N2) > 30
-    assert trainers.scores_N2.std() > 100 * TOLERANCE
-    np.testing.assert_allclose(found, trainers.scores_N2, rtol=0, atol=TOLERANCE)
+    found = replayed_scores(run, config, trainers.negative_B)
+    assert len(found) == len(trainers.scores_B2) > 30
+    assert trainers.scores_B2.std() > 100 * TOLERANCE
+    np.testing.assert_allclose(found, trainers.scores_B2, rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
@@ -83,10 +83,10 @@ def test_a_memory_that_stood_still_in_evaluation_gives_the_trainers_scores_withi
     config, run = small_config(folder, training=ONE_EPOCH, evaluation={"update": False}), tmp_path / "run"
     rank_pools[1].run(train_run, config, run, seconds=SECONDS)
     trainers = rank_pools[1].run(scores_by_trainer, config, run, seconds=SECONDS)[0]
-    found = replayed_scores_of_a_frozen_memory(run, config, trainers.negative_N)
-    np.testing.assert_allclose(found, trainers.scores_N2, rtol=0, atol=TOLERANCE)
-    recorded = replayed_scores(run, config, trainers.negative_N)
-    assert np.abs(recorded - trainers.scores_N2).max() > 100 * TOLERANCE
+    found = replayed_scores_of_a_frozen_memory(run, config, trainers.negative_B)
+    np.testing.assert_allclose(found, trainers.scores_B2, rtol=0, atol=TOLERANCE)
+    recorded = replayed_scores(run, config, trainers.negative_B)
+    assert np.abs(recorded - trainers.scores_B2).max() > 100 * TOLERANCE
 
 
 def test_with_uniform_sampling_events_have_the_trainers_scores_and_negatives_draws_of_their_own(
@@ -95,6 +95,6 @@ def test_with_uniform_sampling_events_have_the_trainers_scores_and_negatives_dra
     config, run = small_config(folder, training=ONE_EPOCH, model={"sampling": "uniform"}), tmp_path / "run"
     rank_pools[1].run(train_run, config, run, seconds=SECONDS)
     trainers = rank_pools[1].run(scores_by_trainer, config, run, seconds=SECONDS)[0]
-    found = replayed_scores(run, config, trainers.negative_N)
-    np.testing.assert_allclose(found[:, 0], trainers.scores_N2[:, 0], rtol=0, atol=TOLERANCE)
-    assert np.abs(found[:, 1] - trainers.scores_N2[:, 1]).max() > 10 * TOLERANCE
+    found = replayed_scores(run, config, trainers.negative_B)
+    np.testing.assert_allclose(found[:, 0], trainers.scores_B2[:, 0], rtol=0, atol=TOLERANCE)
+    assert np.abs(found[:, 1] - trainers.scores_B2[:, 1]).max() > 10 * TOLERANCE

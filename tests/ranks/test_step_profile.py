@@ -17,7 +17,7 @@ from tpnet_dist.training.step_profile import (
     EXCHANGE_PHASES,
     MODEL_PHASES,
     WARM_UP_STEPS,
-    ProfileWish,
+    ProfileRequest,
     exposed_share,
     show,
     with_idle,
@@ -27,7 +27,7 @@ STEPS = 4
 
 
 def train_profiled(world: World, config: Config, run: Path, traces: Path) -> dict[str, Any]:
-    return train_on(world, config, run, ProfileWish(STEPS, traces))
+    return train_on(world, config, run, ProfileRequest(STEPS, traces))
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2])

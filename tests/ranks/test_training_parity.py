@@ -28,7 +28,7 @@ from tpnet_dist.training.run import evaluate, open_data, train
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog, flat
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.step_profile import ProfileWish
+from tpnet_dist.training.step_profile import ProfileRequest
 from tpnet_dist.training.trainer import SeedTrainer
 
 LAST_BIT = 2e-16
@@ -43,7 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_log(tmp_path_factory.mktemp("parity") / "log")
 
 
-def train_on(world: World, config: Config, run: Path, profile: ProfileWish | None = None) -> dict[str, Any]:
+def train_on(
+    world: World, config: Config, run: Path, profile: ProfileRequest | None = None
+) -> dict[str, Any]:
     """Figures, and on the first rank the loss of every step."""
     data = open_data(config, world)
     run.mkdir(exist_ok=True)

@@ -145,8 +145,8 @@ def run(file: Positional[Path], *, ranks: int = 1, debug: bool = False) -> int:
     return 0 if all(outcome.holds for outcome in comparisons) else ABOVE_TOLERANCE
 
 
-def main(words: list[str] | None = None) -> None:
-    sys.exit(tyro.cli(run, prog=PROGRAM, args=words))
+def main(args: list[str] | None = None) -> None:
+    sys.exit(tyro.cli(run, prog=PROGRAM, args=args))
 
 
 if __name__ == "__main__":

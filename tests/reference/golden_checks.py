@@ -4,8 +4,6 @@ Sums of random features cancel, so a single entry of the memory has no scale of 
 are compared with the largest entry of that row (of one node and layer, not of the table), the inner product
 of two rows with the product of their norms. No scale is below 1e-30, where float32 begins to run out of
 digits. What the model makes of them is of the order of 1 and compared as it is.
-
-Shape letter: P layers of a pair's two rows.
 """
 
 from collections.abc import Callable
@@ -33,10 +31,10 @@ def row_deviation(found: Array, wanted: Array) -> Array:
 def product_deviation(found: Array, wanted: Array) -> Array:
     """Largest difference of a pair's inner products, each as a part of the product of the rows' norms."""
     side = round(wanted.shape[-1] ** 0.5)
-    wanted_BPP = wanted.astype(np.float64).reshape(-1, side, side)
-    norm_BP = np.sqrt(np.maximum(np.diagonal(wanted_BPP, axis1=1, axis2=2), 0))
-    scale_BPP = np.maximum(norm_BP[:, :, None] * norm_BP[:, None], SMALLEST_SCALE)
-    return (np.abs(found.reshape(wanted_BPP.shape) - wanted_BPP) / scale_BPP).max((1, 2), initial=0)
+    wanted = wanted.astype(np.float64).reshape(-1, side, side)
+    norms = np.sqrt(np.maximum(np.diagonal(wanted, axis1=1, axis2=2), 0))
+    scales = np.maximum(norms[:, :, None] * norms[:, None], SMALLEST_SCALE)
+    return (np.abs(found.reshape(wanted.shape) - wanted) / scales).max((1, 2), initial=0)
 
 
 def difference(found: Array, wanted: Array) -> Array:

@@ -40,7 +40,7 @@ def query_of(golden: Arrays) -> LinkBatch:
         end_factors_BSL=one.expand(*ends_BS.shape, len(layers)),
         neighbor_factors_BSML=one.expand(*neighbors_BSM.shape, len(layers)),
         node_features_UF=None if node_features is None else torch.from_numpy(node_features),
-        edge_features_BSME=None
+        edge_features_BSMF=None
         if edge_features is None
         else torch.from_numpy(edge_features[per_slot("neighbor_edge_ids")]),
     )

@@ -1,7 +1,4 @@
-"""A small golden file recorded by the literal algorithms, for where the published numbers are absent.
-
-Shape letters: P = 2L layers of a pair, J links.
-"""
+"""A small golden file recorded by the literal algorithms, for where the published numbers are absent."""
 
 import numpy as np
 import torch
@@ -46,8 +43,8 @@ def small_golden(
         record(memory, arrays, batch)
     arrays["memory_time_after_warm"] = memory.time
     arrays |= asked_of(memory, arrays, WARM_BATCHES, draw.integers(1, NUM_NODES, BATCH_SIZE))
-    rows_BPD = np.concatenate([rows_of(memory)[arrays[f"query_{end}"]] for end in ("src", "dst")], axis=1)
-    arrays["raw_pair_features_src_dst"] = (rows_BPD @ rows_BPD.transpose(0, 2, 1)).reshape(BATCH_SIZE, -1)
+    both = np.concatenate([rows_of(memory)[arrays[f"query_{end}"]] for end in ("src", "dst")], axis=1)
+    arrays["raw_pair_features_src_dst"] = (both @ both.transpose(0, 2, 1)).reshape(BATCH_SIZE, -1)
     negatives = draw.integers(1, NUM_NODES, (NUM_STEPS, BATCH_SIZE))
     return arrays | modelled(memory, arrays, negatives, padded_width) if with_model else arrays
 
@@ -125,7 +122,7 @@ def scores_of(model: LiteralTPNet, sizes: PublishedSizes, arrays: Arrays) -> Arr
         found[f"{link}_src_embedding"], found[f"{link}_dst_embedding"] = model.embed(links).unbind(1)
         found[f"{link}_logits"] = model(links)
         if not target:
-            found["pair_features_src_dst"] = model.pair_features(*links.rows_J2LD.unbind(1))
+            found["pair_features_src_dst"] = model.pair_features(*links.rows_X2LD.unbind(1))
     return {key: tensor.numpy() for key, tensor in found.items()}
 
 
@@ -136,10 +133,10 @@ def train(
     losses = []
     for step in range(NUM_STEPS):
         query = query_of(arrays | asked_of(memory, arrays, WARM_BATCHES + step, negatives[step]))
-        logits_J = torch.cat([model(literal_links(query, target, sizes)) for target in (0, 1)])
-        labels_J = torch.ones(2 * BATCH_SIZE)
-        labels_J[BATCH_SIZE:] = 0
-        loss = F.binary_cross_entropy_with_logits(logits_J, labels_J)
+        logits_X = torch.cat([model(literal_links(query, target, sizes)) for target in (0, 1)])
+        labels_X = torch.ones(2 * BATCH_SIZE)
+        labels_X[BATCH_SIZE:] = 0
+        loss = F.binary_cross_entropy_with_logits(logits_X, labels_X)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -68,9 +68,9 @@ def leave_with_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tpnet_dist.errors.leave", sys.exit)
 
 
-def exit_code_of(*words: object) -> int:
+def exit_code_of(*args: object) -> int:
     with pytest.raises(SystemExit) as stopped:
-        golden.main([*map(str, words)])
+        golden.main([*map(str, args)])
     return int(stopped.value.code or 0)
 
 

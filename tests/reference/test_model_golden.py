@@ -31,7 +31,7 @@ def arrays_of(name: str) -> dict[str, Any]:
 
 def model_of(golden: dict[str, Any], query: LinkBatch) -> TPNet:
     """Node features do not exist, edge features in one file only: their columns are left out."""
-    edge_width = 0 if query.edge_features_BSME is None else query.edge_features_BSME.shape[-1]
+    edge_width = 0 if query.edge_features_BSMF is None else query.edge_features_BSMF.shape[-1]
     sizes = {**asdict(published_sizes(weights_of(golden))), "node_width": 0, "edge_width": edge_width}
     model = TPNet(**sizes, profile="published").eval()
     load_published(model, weights_of(golden))
@@ -66,9 +66,9 @@ def test_literal_model_gives_the_published_numbers(file: str) -> None:
     query = query_of(golden)
     for target, kind in enumerate(LINKS):
         links = literal_links(query, target, sizes)
-        h_J2K = literal.embed(links)
-        assert_golden(h_J2K[:, 0], golden, f"{kind}_src_embedding")
-        assert_golden(h_J2K[:, 1], golden, f"{kind}_dst_embedding")
+        h_X2K = literal.embed(links)
+        assert_golden(h_X2K[:, 0], golden, f"{kind}_src_embedding")
+        assert_golden(h_X2K[:, 1], golden, f"{kind}_dst_embedding")
         assert_golden(literal(links), golden, f"{kind}_logits")
     raw_P = literal.raw_pair_features(*query.rows_ULD[query.ends_BS[:, :2]].unbind(1))
     torch.testing.assert_close(

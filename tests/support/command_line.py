@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 Done = subprocess.CompletedProcess[str]
 
 
-def run_here(command: Callable[[], None], *words: object) -> Done:
-    """A command's `main` as if these were its words."""
-    argv = ["command", *map(str, words)]
+def run_here(command: Callable[[], None], *args: object) -> Done:
+    """A command's `main` as if these were its arguments."""
+    argv = ["command", *map(str, args)]
     out, err, interrupt, code = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGINT), 0
     try:
         with (
@@ -43,14 +43,14 @@ def run_here(command: Callable[[], None], *words: object) -> Done:
     return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
 
-def run_data_prep(*words: object, **options: Any) -> Done:
+def run_data_prep(*args: object, **options: Any) -> Done:
     """In a process of its own."""
-    command = [sys.executable, "-m", "data_prep", *map(str, words)]
+    command = [sys.executable, "-m", "data_prep", *map(str, args)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, **options)
 
 
-def convert(*words: object) -> None:
-    done = run_here(main, "convert", *words)
+def convert(*args: object) -> None:
+    done = run_here(main, "convert", *args)
     assert done.returncode == 0, done.stderr
 
 
@@ -61,9 +61,9 @@ def describe(folder: Path, *flags: str) -> dict[str, Any]:
     return summary
 
 
-def refusal(*words: object, **options: Any) -> str:
+def refusal(*args: object, **options: Any) -> str:
     """The one sentence a bad input gets; with `options`, of a process of its own."""
-    done = run_data_prep(*words, **options) if options else run_here(main, *words)
+    done = run_data_prep(*args, **options) if options else run_here(main, *args)
     return sentence_of(done, PROGRAM)
 
 

@@ -60,7 +60,7 @@ _SMALLER: dict[str, dict[str, str]] = {
         "--ranks": "2",
     },
 }
-"""What each command's words are made to be, so that it takes seconds."""
+"""What each command's arguments are made to be, so that it takes seconds."""
 LARGER = "larger"
 """A log with some batches of 200 to train on."""
 _HERE = {
@@ -124,17 +124,17 @@ def mentioned_commands(page: Path) -> list[str]:
     text, _, _ = page.read_text().partition("\n## Map\n")
     lines = [line for block in blocks_of(page, "") for line in block.splitlines()]
     spans = [" ".join(span.split()) for span in _INLINE.findall(_FENCE.sub("", text))]
-    shown = [words for words in lines + spans if _PROGRAM.match(words) and not _PLACEHOLDER.search(words)]
-    return [words for words in shown if len(words.split()) > len(["python", "-m", "module"])]
+    shown = [args for args in lines + spans if _PROGRAM.match(args) and not _PLACEHOLDER.search(args)]
+    return [args for args in shown if len(args.split()) > len(["python", "-m", "module"])]
 
 
 def _with(command: str, flag: str, value: str) -> str:
     """The flag given that value, in the place where it is, or at the end."""
-    words = shlex.split(command)
-    if flag not in words:
+    args = shlex.split(command)
+    if flag not in args:
         return f"{command} {flag} {value}".rstrip()
-    place = words.index(flag)
+    place = args.index(flag)
     after = place + 1
-    while after < len(words) and not words[after].startswith("--"):
+    while after < len(args) and not args[after].startswith("--"):
         after += 1
-    return shlex.join([*words[: place + 1], *value.split(), *words[after:]])
+    return shlex.join([*args[: place + 1], *value.split(), *args[after:]])

@@ -40,7 +40,7 @@ def main(way: str, timeout: float) -> None:
             # its heart goes on beating
             time.sleep(1000)
         elif way == "die unheard":
-            world.stop.is_heeded = True
+            world.stop.is_polled = True
             wait_for_ever_outside_python()
         world.wait_for_all()
 

@@ -13,8 +13,8 @@ from tpnet_dist.events.view import SelectedEvents
 class GivenNegatives:
     """One destination for each event from a certain one on."""
 
-    dst_N: npt.NDArray[np.int32]
+    dst_B: npt.NDArray[np.int32]
     first_event: int = 0
 
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
-        return NegativeEnds(None, self.dst_N[batch.index[here] - self.first_event][:, None])
+        return NegativeEnds(None, self.dst_B[batch.index[here] - self.first_event][:, None])

@@ -25,7 +25,7 @@ class Hosts:
         """Packets are lost without a word, as where a switch fails."""
         _ip("-n", self.names[0], "link", "set", INTERFACE, "down")
 
-    def mend(self) -> None:
+    def rejoin(self) -> None:
         _ip("-n", self.names[0], "link", "set", INTERFACE, "up")
 
 
@@ -61,5 +61,5 @@ def can_make_hosts() -> bool:
     return made
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+def _ip(*args: str) -> None:
+    subprocess.run(["ip", *args], check=True, capture_output=True)

@@ -90,8 +90,8 @@ def step_of(config: Config, path: Path) -> Path:
 class TrainerScores:
     """Of the test part by the trainer: each event, then its random negative."""
 
-    scores_N2: Scores
-    negative_N: npt.NDArray[np.int32]
+    scores_B2: Scores
+    negative_B: npt.NDArray[np.int32]
 
 
 def train_run(world: World, config: Config, run: Path) -> None:
@@ -120,7 +120,7 @@ def scores_by_trainer(world: World, config: Config, run: Path) -> TrainerScores:
     return TrainerScores(scores, np.concatenate(drawn))
 
 
-def replayed_scores(run: Path, config: Config, negative_N: npt.NDArray[np.int32]) -> Scores:
+def replayed_scores(run: Path, config: Config, negative_B: npt.NDArray[np.int32]) -> Scores:
     """The same by a predictor that is told the test events one by one, in the same batches."""
     log = EventLog(config.data.folder)
     test = split_of(log, config.data).test
@@ -138,7 +138,7 @@ def replayed_scores(run: Path, config: Config, negative_N: npt.NDArray[np.int32]
             for n in range(together[0].start, together[-1].stop):
                 src, dst = raw[events.columns.src[n]], raw[events.columns.dst[n]]
                 time = events.columns.time[n].item()
-                scores[n] = predictor.score([src, src], [dst, raw[negative_N[n]]], time)
+                scores[n] = predictor.score([src, src], [dst, raw[negative_B[n]]], time)
                 row = None if features is None else features[events.index[n : n + 1]]
                 predictor.observe([src], [dst], [time], row)
     assert predictor.num_events == len(log)
@@ -146,7 +146,7 @@ def replayed_scores(run: Path, config: Config, negative_N: npt.NDArray[np.int32]
 
 
 def replayed_scores_of_a_frozen_memory(
-    run: Path, config: Config, negative_N: npt.NDArray[np.int32]
+    run: Path, config: Config, negative_B: npt.NDArray[np.int32]
 ) -> Scores:
     """The same where evaluation records nothing: all that follows training is one batch."""
     log = EventLog(config.data.folder)
@@ -160,6 +160,6 @@ def replayed_scores_of_a_frozen_memory(
         test = split.test.read(0, len(split.test)).columns
         for n in range(len(test)):
             src, dst, time = raw[test.src[n]], raw[test.dst[n]], test.time[n].item()
-            scores[n] = predictor.score([src, src], [dst, raw[negative_N[n]]], time)
+            scores[n] = predictor.score([src, src], [dst, raw[negative_B[n]]], time)
             predictor.observe([src], [dst], [time])
     return scores

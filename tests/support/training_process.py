@@ -30,20 +30,20 @@ class TrainingProcess:
         cls,
         folder: Path,
         run: Path | None,
-        *words: object,
+        *args: object,
         ranks: int,
         launch: tuple[str, ...] = (),
         meeting: tuple[str, ...] = ("--standalone",),
         **env: str,
     ) -> "TrainingProcess":
-        """`launch`: more words for torchrun; `meeting`: how it meets others, if it is not alone."""
+        """`launch`: more arguments for torchrun; `meeting`: how it meets others, if it is not alone."""
         launcher: list[object] = [sys.executable]
         has_launcher = ranks > 1 or meeting != ("--standalone",)
         if has_launcher:
             launcher += ["-m", "torch.distributed.run", *meeting, f"--nproc_per_node={ranks}", *launch]
         where = () if run is None else ("--run-dir", run)
         flags = flags_of(small_config(folder))
-        command = [*launcher, "-m", "tpnet_dist.train", folder, *where, *flags, *words]
+        command = [*launcher, "-m", "tpnet_dist.train", folder, *where, *flags, *args]
         output = folder.parent / f"output-{time.monotonic_ns()}.txt"
         # as many threads in all runs: sums are added up in another order otherwise
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **env}

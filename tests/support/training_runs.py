@@ -38,7 +38,7 @@ def small_config(folder: Path, **sections: dict[str, Any]) -> Config:
 
 
 def flags_of(config: Config) -> list[str]:
-    """The small settings as words of the command line."""
+    """The small settings as arguments of the command line."""
     return [
         *("--memory.width", str(config.memory.width)),
         *("--model.neighbors", str(config.model.neighbors)),

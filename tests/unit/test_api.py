@@ -57,9 +57,9 @@ def test_what_cannot_be_used_gets_one_sentence(sentence: str) -> None:
 def test_a_call_says_what_a_command_line_says(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[memory]\nwidth = 16\nhops = 2\n")
-    words = ["data/mine", "--preset", "uci", "--config", str(file), "--run-dir", "runs/a", "--fresh"]
-    words += ["--memory.hops", "1", "--training.seeds", "0", "1", "--model.scale", "False"]
-    words += ["--evaluation.negatives", "random", "historical", "--memory.borrowed-rows", "none"]
+    args = ["data/mine", "--preset", "uci", "--config", str(file), "--run-dir", "runs/a", "--fresh"]
+    args += ["--memory.hops", "1", "--training.seeds", "0", "1", "--model.scale", "False"]
+    args += ["--evaluation.negatives", "random", "historical", "--memory.borrowed-rows", "none"]
     settings = asked(
         Path("data/mine"),
         preset="uci",
@@ -72,7 +72,7 @@ def test_a_call_says_what_a_command_line_says(tmp_path: Path) -> None:
         evaluation__negatives=("random", "historical"),
         memory__borrowed_rows=None,
     )
-    assert settings == parse_train(words)
+    assert settings == parse_train(args)
 
 
 def test_numbers_of_numpy_and_paths_serve_as_values(tmp_path: Path) -> None:

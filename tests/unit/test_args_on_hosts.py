@@ -1,4 +1,4 @@
-"""Words that cannot be used are refused before ranks meet: one rank of every host says so."""
+"""Arguments that cannot be used are refused before ranks meet: one rank of every host says so."""
 
 from types import ModuleType
 

@@ -22,10 +22,10 @@ REFUSED = {
 
 
 def test_what_is_said_changes_the_runs_settings() -> None:
-    words = (
+    args = (
         "runs/a --negatives random historical --mrr-negatives 1e2 --update False --data there --save --json"
     )
-    command = parse_evaluate(words.split())
+    command = parse_evaluate(args.split())
     assert (command.run, command.save, command.json, command.debug) == (Path("runs/a"), True, True, False)
     config = command.changed(Config())
     assert config.evaluation.negatives == ("random", "historical")
@@ -34,11 +34,11 @@ def test_what_is_said_changes_the_runs_settings() -> None:
     assert config.data.folder == "there"
 
 
-@pytest.mark.parametrize("words", REFUSED)
-def test_bad_words_get_one_sentence(words: str) -> None:
+@pytest.mark.parametrize("args", REFUSED)
+def test_bad_args_get_one_sentence(args: str) -> None:
     with pytest.raises(InputError) as error:
-        parse_evaluate(words.split())
-    assert str(error.value) == REFUSED[words]
+        parse_evaluate(args.split())
+    assert str(error.value) == REFUSED[args]
 
 
 def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,8 +27,8 @@ REFUSED = {
 
 
 def test_what_is_said_is_taken() -> None:
-    words = "runs/a --top-k 1e1 --sources who.csv --out best.parquet --at 1.5e9 --src user --skip-unknown"
-    command = parse_predict(words.split())
+    args = "runs/a --top-k 1e1 --sources who.csv --out best.parquet --at 1.5e9 --src user --skip-unknown"
+    command = parse_predict(args.split())
     assert (command.run, command.out, command.top_k) == (Path("runs/a"), Path("best.parquet"), 10)
     assert (command.moment(), command.src, command.dst, command.skip_unknown) == (1.5e9, "user", "dst", True)
     assert command.settings() is None
@@ -36,17 +36,17 @@ def test_what_is_said_is_taken() -> None:
 
 def test_settings_of_a_released_checkpoint_come_from_preset_and_file(tmp_path: Path) -> None:
     (tmp_path / "some.toml").write_text("[model]\nneighbors = 7\n")
-    words = ["a.pkl", "--save", "b.pt", "--preset", "uci", "--config", str(tmp_path / "some.toml")]
-    config = parse_predict(words).settings()
+    args = ["a.pkl", "--save", "b.pt", "--preset", "uci", "--config", str(tmp_path / "some.toml")]
+    config = parse_predict(args).settings()
     assert config is not None and config.model.neighbors == 7
     assert config.memory.decay != type(config.memory)().decay
 
 
-@pytest.mark.parametrize("words", REFUSED)
-def test_bad_words_get_one_sentence(words: str) -> None:
+@pytest.mark.parametrize("args", REFUSED)
+def test_bad_args_get_one_sentence(args: str) -> None:
     with pytest.raises(InputError) as error:
-        parse_predict(words.split())
-    assert str(error.value) == REFUSED[words]
+        parse_predict(args.split())
+    assert str(error.value) == REFUSED[args]
 
 
 def test_help_lists_every_flag_and_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,11 +28,11 @@ def test_every_word_without_a_flag_is_a_run_also_with_spaces_and_commas() -> Non
     assert parse_report(["runs/a"]).out == Path("report.html")
 
 
-@pytest.mark.parametrize("words", REFUSED)
-def test_bad_words_get_one_sentence(words: str) -> None:
+@pytest.mark.parametrize("args", REFUSED)
+def test_bad_args_get_one_sentence(args: str) -> None:
     with pytest.raises(InputError) as error:
-        parse_report(words.split())
-    assert str(error.value) == REFUSED[words]
+        parse_report(args.split())
+    assert str(error.value) == REFUSED[args]
 
 
 def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,8 +57,8 @@ def test_the_report_does_not_wait_for_torch(tmp_path: Path) -> None:
     assert done.stdout.strip() == "False"
 
 
-def refusal(*words: object) -> str:
-    return sentence_of(run_here(report.main, *words), PROGRAM)
+def refusal(*args: object) -> str:
+    return sentence_of(run_here(report.main, *args), PROGRAM)
 
 
 def test_a_folder_that_is_no_run_gets_one_sentence_and_leaves_no_page(tmp_path: Path) -> None:

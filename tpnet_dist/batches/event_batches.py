@@ -17,11 +17,11 @@ from tpnet_dist.memory.event_run import BatchEvents, EventRun
 from tpnet_dist.memory.memory import Memory
 
 Progress = Callable[[int], None]
-"""Told how many events were just recorded."""
+"""Is called with the number of events that were just recorded."""
 
 
 def until_stop_requested(world: World) -> Progress:
-    """For `replay`: ends it with StopRequested, on all ranks after the same batch."""
+    """Return a callback for `replay` that raises StopRequested, on all ranks after the same batch."""
 
     def look(num_events: int) -> None:
         if (asked := world.stop_requested()) is not None:
@@ -32,20 +32,20 @@ def until_stop_requested(world: World) -> Progress:
 
 @dataclass(frozen=True)
 class EventBatch:
-    """One timestamp batch."""
+    """Holds the events of one timestamp batch."""
 
     selected: SelectedEvents
     time_B: Tensor
-    """Seconds since the log's first event."""
+    """Times of the events, in seconds since the log's first event."""
     recorded: BatchEvents
-    """Once its rows are read: its own events; with the last batch of a group of equal times those of the
-    whole group, with the others none."""
+    """What is recorded once the rows of the batch are read: its own events. The last batch of a group of
+    equal times records the events of the whole group, the others none."""
 
 
 def batches_to_record(
     log: EventLog, view: EventView, plan: BatchPlan, from_batch: int = 0
 ) -> Iterator[EventBatch]:
-    """As the memory takes them; `log` tells what their times mean."""
+    """Yield batches as the memory takes them; `log` tells what their times mean."""
     group: list[BatchEvents] = []
     for batch, selected in view.batches(plan, from_batch):
         columns = selected.columns
@@ -77,7 +77,7 @@ def replay(
 
 
 def _unread_runs(log: EventLog, view: EventView, recorded: Positions) -> Iterator[EventRun]:
-    """Whole batches, as many as a chunk of the view has."""
+    """Yield runs of whole batches, as many as a chunk of the view has."""
     done, waiting = 0, list[EventColumns]()
     for chunk in view.stream(0, int(recorded[-1])):
         waiting.append(chunk.columns)

@@ -13,7 +13,7 @@ from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
 from tpnet_dist.models.link_batch import LinkBatch
 
 PlannedRows = tuple[PlannedLinks, FetchedRows | None]
-"""Links of a batch with their rows; without a memory there are none."""
+"""Links of a batch with their rows; the rows are None without a memory."""
 Microbatch = list[LinkBatch]
 """What is scored at once; one for each block of links."""
 
@@ -21,7 +21,7 @@ Microbatch = list[LinkBatch]
 def rows_ahead(
     memory: Memory | None, requests: Iterable[MemoryRequest[PlannedLinks]], *, prefetch: int
 ) -> Iterator[PlannedRows]:
-    """Planned links with their rows, up to `prefetch` batches ahead of the model."""
+    """Yield planned links with their rows, up to `prefetch` batches ahead of the model."""
     if memory is not None:
         return fetch_ahead(memory, requests, prefetch=prefetch)
     return read_ahead(((request.note, None) for request in requests), prefetch, to_the_brim=True)
@@ -33,19 +33,19 @@ class LinkBatchMaker:
 
     device: torch.device
     dtype: torch.dtype = torch.float32
-    """Of the model's weights; so are the features that meet them."""
+    """The type of the model's weights, and of the features that meet them."""
 
     def microbatches(
         self, planned: PlannedLinks, rows: FetchedRows | None, dropout_keys_B: Tensor | None = None
     ) -> list[Microbatch]:
-        """This rank's slice, cut as on any number of ranks; some may be empty."""
+        """Make this rank's slice, cut as on any number of ranks; some microbatches may be empty."""
         batches = self.make(planned, rows, dropout_keys_B)
         return [[batch[events] for batch in batches] for events in planned.microbatches]
 
     def make(
         self, planned: PlannedLinks, rows: FetchedRows | None, dropout_keys_B: Tensor | None = None
     ) -> list[LinkBatch]:
-        """This rank's slice in one; one for each block."""
+        """Make this rank's slice in one: a `LinkBatch` for each block."""
         features_UF = self._moved_features(planned.node_features_UF)
         keys_B = None if dropout_keys_B is None else self._moved(dropout_keys_B)
         batches = []
@@ -63,7 +63,7 @@ class LinkBatchMaker:
             neighbor_mask_BSM=block.mask_BSM,
             elapsed_BSM=self._moved(block.elapsed_BSM),
             node_features_UF=features_UF,
-            edge_features_BSME=self._moved_features(block.edge_features_BSME),
+            edge_features_BSMF=self._moved_features(block.edge_features_BSMF),
             neighbor_means_BSF=self._moved_features(block.neighbor_means_BSF),
             dropout_keys_B=keys_B,
         )
@@ -91,5 +91,5 @@ class LinkBatchMaker:
         return None if features is None else self._moved(features.to(self.dtype))
 
     def _moved(self, tensor: Tensor) -> Tensor:
-        """The host goes on while a GPU is busy: what is asked of it next is queued."""
+        """Copy a tensor to the device without waiting: the host goes on while a GPU is busy."""
         return tensor.to(self.device, non_blocking=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LinkBlock:
-    """Links of each event's source with its destinations. Nodes are told by their places in `nodes_U`."""
+    """Holds links of each event's source with its destinations; nodes are given as places in `nodes_U`."""
 
     ends_BS: Tensor
     neighbors_BSM: Tensor
@@ -16,7 +16,7 @@ class LinkBlock:
     mask_BSM: Tensor
     elapsed_BSM: Tensor
     """Seconds since the interaction with the neighbour."""
-    edge_features_BSME: Tensor | None
+    edge_features_BSMF: Tensor | None
     neighbor_means_BSF: Tensor | None = None
     """Mean node feature of further neighbours, where the model asks for it."""
 
@@ -26,7 +26,7 @@ class PlannedLinks:
     """Block 0 holds the events themselves as the links of ends 0 and 1; every other link is a negative."""
 
     events_B: Tensor
-    """The slice's events, as numbers of the log."""
+    """The events of the slice, by their numbers in the log."""
     read_time_B: Tensor
     """When rows are read, in seconds since the log's first event."""
     nodes_U: Tensor
@@ -41,7 +41,7 @@ class PlannedLinks:
 
 
 def with_places(blocks: list[LinkBlock]) -> tuple[Tensor, tuple[LinkBlock, ...]]:
-    """The distinct nodes of blocks that name nodes by their ids, and the blocks with places among them."""
+    """Return the distinct nodes of blocks that name nodes by ids, and the blocks with places among them."""
     ids = [ids.flatten() for block in blocks for ids in (block.ends_BS, block.neighbors_BSM)]
     nodes_U, place = torch.unique(torch.cat(ids), return_inverse=True)
     places = iter(place.split_with_sizes([len(each) for each in ids]))

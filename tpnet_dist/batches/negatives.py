@@ -14,13 +14,13 @@ from tpnet_dist.keyed_random import SampleKey
 
 @dataclass(frozen=True)
 class RandomNegatives:
-    """The source stays; destinations are drawn from the distinct ones of the universe."""
+    """Draws other destinations for a source, from the distinct ones of the universe."""
 
     destinations: RandomDestinations
     key: SampleKey
     count: int = 1
     avoid_true: bool = False
-    """For ranking: the true destination is no competitor of itself."""
+    """Whether the true destination is left out, as in ranking, where it does not compete with itself."""
 
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
         mine = batch[here]
@@ -30,7 +30,7 @@ class RandomNegatives:
 
 @dataclass(frozen=True)
 class SeenNegatives:
-    """Both ends are replaced by those of an edge seen earlier that none of the batch's times has."""
+    """Replaces both ends by those of an edge that was seen earlier and that none of the batch's times has."""
 
     edges: SeenEdges
     key: SampleKey
@@ -42,16 +42,16 @@ class SeenNegatives:
 
 
 def first_unseen(batch: SelectedEvents, before_moment: bool) -> int:
-    """The event of the log before which a batch may look back.
+    """Return the event of the log before which a batch may look back.
 
-    In `events` batching its first. In `timestamps` batching the first of the same time, since a batch may be
-    a piece of a larger group, of whose other pieces nothing must be known.
+    In `events` batching that is its first event. In `timestamps` batching it is the first of the same time,
+    since a batch may be a piece of a larger group, of whose other pieces nothing must be known.
     """
     return int((batch.moment if before_moment else batch.index)[0])
 
 
 class Universe:
-    """Events that negatives are drawn from; what it takes to draw is made on first use, once.
+    """Holds the events that negatives are drawn from; what drawing takes is made on first use, once.
 
     `inductive` negatives are edges first seen after the `known` events. DyGLib takes for known what happened
     up to the end of training, events of new nodes included, though training does not see those.
@@ -71,7 +71,8 @@ class Universe:
         return RandomNegatives(self._destinations, key, count, avoid_true)
 
     def negatives(self, kinds: Sequence[NegativeKind], key: SampleKey) -> list[Negatives]:
-        """In the order of `kinds`, of which `random` must be the first if it is among them."""
+        """Return sources of negatives in the order of `kinds`, of which `random` must be the first if it is
+        among them."""
         return [
             self.random(key) if kind == "random" else SeenNegatives(self._seen(kind), key) for kind in kinds
         ]

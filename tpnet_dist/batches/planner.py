@@ -2,7 +2,7 @@
 
 Nothing here needs a row, so all of it runs ahead of the memory, in the pipeline's thread.
 
-Shape letter: Q = B·S queries.
+Q = B·S queries are looked up.
 """
 
 import threading
@@ -192,7 +192,7 @@ class LinkPlanner:
             neighbors_BSM=torch.where(mask_BSM, ids_BSM, padding),
             mask_BSM=mask_BSM,
             elapsed_BSM=since_BSM.double().mul_(self.log.manifest.seconds_per_tick).float(),
-            edge_features_BSME=self._edge_features(found.events_BM.view(shape), mask_BSM),
+            edge_features_BSMF=self._edge_features(found.events_BM.view(shape), mask_BSM),
             neighbor_means_BSF=None if means_QF is None else means_QF.view(*ends_BS.shape, -1),
         )
 

@@ -27,7 +27,7 @@ PartName = Literal["val", "test"]
 
 @dataclass(frozen=True)
 class OpenedLog:
-    """A log, split, and its training part in batches: the same for all that is done with it."""
+    """Holds a log, its split, and its training part in batches; all that uses the log shares them."""
 
     log: EventLog
     split: Split
@@ -35,7 +35,7 @@ class OpenedLog:
 
     @classmethod
     def read(cls, config: Config) -> "OpenedLog":
-        """Reads the log a few times, though no features of it."""
+        """Open a log and read it a few times, but none of its features."""
         log = EventLog(config.data.folder)
         split = split_of(log, config.data)
         return cls(log, split, plan_of(split.train, config, config.training.batch_size))
@@ -43,17 +43,17 @@ class OpenedLog:
 
 @dataclass(frozen=True)
 class RunData(OpenedLog):
-    """With who met whom; the same for all seeds of a run."""
+    """Adds the indices of who met whom, which are the same for all seeds of a run."""
 
     config: Config
     world: World
     train_neighbors: ShardedNeighbors
-    """Training sees training events only."""
+    """The index that training sees: training events alone."""
     all_neighbors: ShardedNeighbors
-    """Evaluation sees all earlier events."""
+    """The index that evaluation sees: all events, of which look-ups return earlier ones."""
     row_exchange: Exchange
-    """Rows of the memory travel by it, one seed's after the other's: one for each would stay for good, with
-    its threads and, under NCCL, its buffers."""
+    """Carries rows of the memory, one seed's after the other's: an exchange for each seed would stay for
+    good, with its threads and, under NCCL, its buffers."""
     borrowed_rows: int | None = None
     """How many rows of other ranks each seed's memory keeps; None: as many as fit when it is made."""
 
@@ -61,7 +61,7 @@ class RunData(OpenedLog):
     def open(
         cls, config: Config, world: World, opened: OpenedLog | None = None, borrowed_rows: int | None = None
     ) -> "RunData":
-        """`opened`: what has been read of the log already."""
+        """Open the data of a run. `opened` is what has been read of the log already."""
         # look-ups are planned on the host
         lookups, rows = world.new_host_exchange(), world.new_exchange()
 
@@ -83,7 +83,7 @@ class RunData(OpenedLog):
         return self.split.val if name == "val" else self.split.test
 
     def universe(self, events: EventView, *, known: EventView | None = None) -> Universe:
-        """Negatives from these events; edges seen earlier are seen as `data.batching` has it."""
+        """Return a universe of these events; `data.batching` decides which edges count as seen earlier."""
         before_moment = self.config.data.batching == "timestamps"
         return Universe(events, known=known, before_moment=before_moment)
 
@@ -95,20 +95,20 @@ class RunData(OpenedLog):
         key: SampleKey,
         padding_node: int | None,
     ) -> LinkPlanner:
-        """How this rank asks about a part of the log. `key`: what uniform sampling draws by."""
+        """Return a planner of this rank's links in a part of the log. Uniform sampling draws by `key`."""
         slices = self.world.batch_slices(self.config.training.microbatches)
         return planner_of(
             self.config, self.log, neighbors, negatives, slices=slices, key=key, padding_node=padding_node
         )
 
     def time_before(self, view: EventView, position: int | None = None) -> float:
-        """Of the last event before a position of the view, or before its end; 0 if there is none."""
+        """Return the time of the last event before a position, or the end, of the view; 0 without one."""
         position = len(view) if position is None else position
         last = view.read(max(0, position - 1), position)
         return float(self.log.seconds(last.columns.time)[0]) if len(last) else 0.0
 
     def memory_time(self, name: PartName) -> float:
-        """Of the last event the memory holds when a part begins."""
+        """Return the time of the last event that the memory holds when a part begins."""
         before = self.split.val if name == "test" and self.config.evaluation.update else self.split.train
         return self.time_before(before)
 
@@ -129,7 +129,7 @@ def planner_of(
     padding_node: int | None,
     later_features: FeatureRows | None = None,
 ) -> LinkPlanner:
-    """The planner that the settings ask for. `slices`: which part of each batch this rank plans."""
+    """Make a planner by the settings. `slices` says which part of each batch this rank asks about."""
     return LinkPlanner(
         log=log,
         slices=slices,

@@ -1,6 +1,6 @@
-"""The words of a command line, each read by its key: `--key value`, `--key=value`, `section.key=value`.
+"""The arguments of a command line, each read by its key: `--key value`, `--key=value`, `section.key=value`.
 
-Read here and not by tyro, so that a bad word gets one sentence, the same as from a TOML file; tyro shows
+Read here and not by tyro, so that a bad argument gets one sentence, the same as from a TOML file; tyro shows
 `--help`, from the same dataclasses.
 """
 
@@ -18,45 +18,45 @@ _FLAG = re.compile(rf"--|-[a-zA-Z]|({_SECTIONS})\.[\w.-]+=")  # -1 is a number
 
 
 @dataclass(frozen=True)
-class CommandWords:
+class CommandLine:
     """What a command takes."""
 
     keys: Mapping[str, Key]
     switches: frozenset[str]
     """Keys that are true where they stand and take no value."""
-    bare_key: str
-    """The key of the word that follows no flag, or of all such words if it is a list."""
-    bare_name: str
+    positional_key: str
+    """The key of the argument that follows no flag, or of all such arguments if it is a list."""
+    positional_name: str
     """What people call it."""
 
-    def read(self, words: list[str]) -> Layer:
+    def read(self, args: list[str]) -> Layer:
         """What each flag says, by key."""
         said: Layer = {}
-        rest = list(words)
+        rest = list(args)
         while rest:
-            word = rest.pop(0)
-            if not _FLAG.match(word):
-                self._take_bare(word, said)
+            arg = rest.pop(0)
+            if not _FLAG.match(arg):
+                self._take_positional(arg, said)
                 continue
-            name, equals, value = word.partition("=")
+            name, equals, value = arg.partition("=")
             key = self._key(name)
             if key.name in self.switches:
                 if equals:
-                    raise InputError(f"{word}: {name} takes no value; leave {value} away")
+                    raise InputError(f"{arg}: {name} takes no value; leave {value} away")
                 said[key.name] = True
                 continue
             values = [value] if equals else _take_values(key, rest)
             if not values:
                 raise InputError(f"{name} has no value; write one after it")
-            said[key.name] = key.from_words(values)
+            said[key.name] = key.from_args(values)
         return said
 
-    def _take_bare(self, word: str, said: Layer) -> None:
+    def _take_positional(self, arg: str, said: Layer) -> None:
         """One, or for a list as many as there are, each as it stands: a path may hold spaces and commas."""
-        key, before = self.keys[self.bare_key], said.get(self.bare_key)
+        key, before = self.keys[self.positional_key], said.get(self.positional_key)
         if before is not None and not key.is_list:
-            raise InputError(f"{word}: the {self.bare_name} is {before} already; give one")
-        value = replace(key, is_list=False).from_words([word])
+            raise InputError(f"{arg}: the {self.positional_name} is {before} already; give one")
+        value = replace(key, is_list=False).from_args([arg])
         earlier = before if isinstance(before, tuple) else ()
         said[key.name] = (*earlier, value) if key.is_list else value
 
@@ -79,7 +79,7 @@ def flag_value(args: list[str], name: str) -> str | None:
 
 
 def _take_values(key: Key, rest: list[str]) -> list[str]:
-    """The words that belong to a flag: one, or for a list all before the next flag."""
+    """The arguments that belong to a flag: one, or for a list all before the next flag."""
     values: list[str] = []
     while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
         values.append(rest.pop(0))

@@ -1,4 +1,4 @@
-"""The keys of a dataclass as people write them: dotted names, and values from words or from TOML.
+"""The keys of a dataclass as people write them: dotted names, and values from arguments or from TOML.
 
 Flags and TOML files go through the same table, so a key has one name, one type and one sentence of refusal.
 """
@@ -66,13 +66,13 @@ class Key:
     is_list: bool = False
     is_optional: bool = False
 
-    def from_words(self, words: list[str]) -> object:
-        """The value of the words after a flag."""
+    def from_args(self, args: list[str]) -> object:
+        """The value of the arguments after a flag."""
         if not self.is_list:
-            return self._from_word(words[0])
+            return self._from_text(args[0])
         # [0,1,2] and "0, 1, 2" as well as 0 1 2
-        items = " ".join(words).strip("[]() ").replace(",", " ").split()
-        return tuple(self._from_word(item.strip("\"'")) for item in items)
+        items = " ".join(args).strip("[]() ").replace(",", " ").split()
+        return tuple(self._from_text(item.strip("\"'")) for item in items)
 
     def from_toml(self, value: object) -> object:
         """The value of a TOML entry, which must be of the key's type."""
@@ -84,20 +84,20 @@ class Key:
         for item in items:
             if type(item) not in _TOML_TYPES.get(self.kind, (str,)):  # True is no number here
                 raise self._refusal(item)
-        read = tuple(self._from_word(str(item)) for item in items)
+        read = tuple(self._from_text(str(item)) for item in items)
         return read if self.is_list else read[0]
 
-    def _from_word(self, word: str) -> object:
-        if self.is_optional and self.kind in (int, float) and word.lower() == "none":
+    def _from_text(self, text: str) -> object:
+        if self.is_optional and self.kind in (int, float) and text.lower() == "none":
             return None
-        if self.choices and word not in self.choices:
-            raise self._refusal(word)
+        if self.choices and text not in self.choices:
+            raise self._refusal(text)
         try:
-            return _read(self.kind, word)
+            return _read(self.kind, text)
         except OverflowError:
-            raise InputError(f"{self.name} is {word}, but must be below 2^63; lower it") from None
+            raise InputError(f"{self.name} is {text}, but must be below 2^63; lower it") from None
         except (ValueError, KeyError):
-            raise self._refusal(word) from None
+            raise self._refusal(text) from None
 
     def _refusal(self, value: object) -> InputError:
         one, many, remedy = _RULES[self.kind]
@@ -196,20 +196,20 @@ def defaults_for(config: Config) -> Mapping[str, object]:
     return values_of(Config(model=type(config.model)()))
 
 
-def _read(kind: type, word: str) -> object:
+def _read(kind: type, text: str) -> object:
     if kind is bool:
-        return _TRUTH[word.lower()]
+        return _TRUTH[text.lower()]
     if kind is not int:
-        return kind(word)
-    number = whole_number(word)
+        return kind(text)
+    number = whole_number(text)
     if abs(number) >= _LARGEST:
-        raise OverflowError(word)
+        raise OverflowError(text)
     return number
 
 
-def _reads(kind: type, word: str) -> bool:
+def _reads(kind: type, text: str) -> bool:
     try:
-        _read(kind, word)
+        _read(kind, text)
     except (ValueError, KeyError, OverflowError):
         return False
     return True

@@ -104,7 +104,7 @@ def _tree(content: bytes, where: str) -> Layer:
     try:
         return _flat(tomllib.loads(content.decode()))
     except ValueError as error:  # not UTF-8, not TOML
-        raise InputError(f"{where}: not valid TOML: {error}; mend it there") from error
+        raise InputError(f"{where}: not valid TOML: {error}; correct it there") from error
 
 
 def _layer(tree: Layer, where: str, model: str | None) -> Layer:

@@ -1,4 +1,4 @@
-"""`python -m tpnet_dist.train`: from the words of its command line to the settings of a run."""
+"""`python -m tpnet_dist.train`: from the arguments of its command line to the settings of a run."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.config.args import CommandWords
+from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import Layer, config_from, config_keys, keys_of, require_no_seed_is_dropped
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config
@@ -79,21 +79,21 @@ class TrainCommand(OwnFlags):
 OWN_KEYS = keys_of(OwnFlags)
 
 
-def args_of(model: str) -> CommandWords:
-    return CommandWords(
+def command_line_of(model: str) -> CommandLine:
+    return CommandLine(
         keys={**OWN_KEYS, **config_keys(model)},
         switches=frozenset(name for name, key in OWN_KEYS.items() if key.kind is bool),
-        bare_key="data.folder",
-        bare_name="data folder",
+        positional_key="data.folder",
+        positional_name="data folder",
     )
 
 
-def parse_train(words: list[str]) -> TrainSettings:
-    """The settings `words` ask for; InputError with one sentence where they cannot be used."""
-    model = model_of(words)
-    if "-h" in words or "--help" in words:
+def parse_train(args: list[str]) -> TrainSettings:
+    """The settings `args` ask for; InputError with one sentence where they cannot be used."""
+    model = model_of(args)
+    if "-h" in args or "--help" in args:
         show_help(model)
-    said = args_of(model).read(words)
+    said = command_line_of(model).read(args)
     own = OwnFlags(**{name: said.pop(name) for name in OWN_KEYS if name in said})  # type: ignore[arg-type]
     return settings_of(own, said, model)
 

@@ -5,14 +5,14 @@ from typing import Annotated
 from tyro.constructors import PrimitiveConstructorSpec
 
 
-def whole_number(word: str) -> int:
-    """`word` as an integer; ValueError if it is none."""
+def whole_number(text: str) -> int:
+    """`text` as an integer; ValueError if it is none."""
     try:
-        return int(word)
+        return int(text)
     except ValueError:
-        number = float(word)
+        number = float(text)
         if not number.is_integer():
-            raise ValueError(f"{word} is not a whole number") from None
+            raise ValueError(f"{text} is not a whole number") from None
         return int(number)
 
 
@@ -21,7 +21,7 @@ Count = Annotated[
     PrimitiveConstructorSpec(
         nargs=1,
         metavar="COUNT",
-        instance_from_str=lambda words: whole_number(words[0]),
+        instance_from_str=lambda args: whole_number(args[0]),
         is_instance=lambda value: isinstance(value, int),
         str_from_instance=lambda value: [str(value)],
     ),

@@ -52,11 +52,11 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True)
 class Arriving:
-    """Bytes that are on their way."""
+    """Holds bytes that are on their way to this rank."""
 
     arrived: Tensor
     message: Tensor
-    """Kept until it has gone."""
+    """What this rank sends; it must stay in memory until it has gone."""
     work: dist.Work | None
 
     def wait(self) -> Tensor:
@@ -130,13 +130,13 @@ class RankExchange:
 
 
 def pack(columns: Columns) -> Tensor:
-    """(rows, bytes of a row)."""
+    """Put all columns of a row side by side as bytes: (rows, bytes of a row)."""
     parts = [column.reshape(len(column), column.shape[1:].numel()).view(torch.uint8) for column in columns]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def unpack(packed: Tensor, like: Columns) -> list[Tensor]:
-    """The columns again, with the types and row shapes of `like`."""
+    """Return the columns again, with the types and row shapes of `like`."""
     widths = [column.element_size() * column.shape[1:].numel() for column in like]
     parts = torch.split(packed, widths, dim=1)
     return [

@@ -30,7 +30,7 @@ class Stage:
 
 
 class RowTraffic(NamedTuple):
-    """Of such stats: what rows of other ranks took, and how many of those needed were there already."""
+    """Says what rows of other ranks took, and how many of those needed were there already."""
 
     bytes_received: int
     rows_needed: int
@@ -39,21 +39,21 @@ class RowTraffic(NamedTuple):
 
 @dataclass
 class ExchangeStats:
-    """Running totals of one rank. Bytes count what goes to or comes from other ranks, not to itself."""
+    """Keeps running totals of one rank. Bytes count what goes to or comes from other ranks, not to itself."""
 
     bytes_sent: int = 0
     bytes_received: int = 0
     rows_needed: int = 0
     """Rows of other ranks that runs of batches worked with, each counted once a run."""
     rows_borrowed: int = 0
-    """Of those, rows of which some layers had to travel; the others were there from earlier runs."""
+    """Those needed rows of which some layers had to travel; the others were there from earlier runs."""
     ends_replayed: int = 0
     """Ends of events that were recorded here, on own rows and on borrowed ones."""
     collectives: int = 0
     batches: int = 0
     runs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    """By stage: plan, borrow, read, record; columns, where events are recorded by them."""
+    """Seconds by stage: plan, borrow, read, record; and columns, where events are recorded by columns."""
 
     def stage(self, name: str) -> "Stage":
         return Stage(self.seconds, name)

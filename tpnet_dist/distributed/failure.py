@@ -2,8 +2,8 @@
 
     a rank raises           it says so to the others and shows its traceback; they end
     a rank dies             the others' collectives break; they wait until its signs of life have stopped
-    a rank stands still     its signs stop (or the others' collectives time out): after the timeout all end
-    the launcher has gone   no store, no signs, nobody to start ranks again: each rank ends
+    a rank stands still     its heartbeat stops (or others' collectives time out): after the timeout all end
+    the launcher has gone   no store, no heartbeat, nobody to start ranks again: each rank ends
 
 The same on every device. Under NCCL a broken collective may not raise: then the heartbeat's thread ends the
 process once another rank has said that it lost somebody, or has been silent for longer than the timeout, or
@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 
 from torch.distributed import DistError, PrefixStore  # type: ignore[attr-defined]
 
-from tpnet_dist.distributed.diagnosis import failed_ranks, failure_sentence, speaker, stuck_ranks
-from tpnet_dist.distributed.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, Sign
+from tpnet_dist.distributed.diagnosis import failed_ranks, failure_sentence, reporting_rank, stuck_ranks
+from tpnet_dist.distributed.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, RankStatus
 from tpnet_dist.distributed.stop_request import ignore_signals
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError, leave, sentence_of
@@ -44,11 +44,11 @@ _SOURCE_PLACE = re.compile(r"^\[\S+:\d+\] ")
 
 @contextmanager
 def ends_together(world: World, program: str) -> Iterator[None]:
-    """Around all that the ranks do together."""
+    """Run the block on all ranks; where one of them fails, all processes end."""
     if world.store is None:  # nobody else
         yield
         return
-    store = PrefixStore(f"signs-{world.start}", world.store.clone())  # type: ignore[attr-defined]
+    store = PrefixStore(f"heartbeat-{world.start}", world.store.clone())  # type: ignore[attr-defined]
     end = _End(world, program, Heartbeat(store, world.rank, world.num_ranks, world.phase))
     try:
         world.wait_for_all()
@@ -72,7 +72,7 @@ def ends_together(world: World, program: str) -> Iterator[None]:
 
 @dataclass
 class _End:
-    """The ways out."""
+    """Decides how this process ends when it, or another rank, has failed."""
 
     world: World
     program: str
@@ -81,28 +81,28 @@ class _End:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def after(self, error: Exception) -> None:
-        """Of an error in the main thread."""
+        """End the process after an error in the main thread."""
         ignore_signals()
-        if tells_of_others(error):
+        if is_caused_by_a_peer(error):
             self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
         traceback.print_exc()
         self.heartbeat.announce(f"{type(error).__name__}: {' '.join(str(error).split())}")
         leave(DEFECT)
 
     def watch(self) -> None:
-        """After each beat, in its thread: the main thread may wait for somebody who never comes."""
+        """Look after each beat, in its thread, since the main thread may wait for a rank that never comes."""
         heartbeat = self.heartbeat
         if heartbeat.ending:
             return
-        others = [sign for sign in heartbeat.signs() if sign.rank != self.world.rank]
+        others = [status for status in heartbeat.statuses() if status.rank != self.world.rank]
         if heartbeat.store_error:
             # others may just have finished, and the store with them
             self._lose_aside(heartbeat.store_error, after=SECONDS_PER_BEAT)
-        elif any(_is_overdue(sign, self.world.timeout.total_seconds()) for sign in others):
+        elif any(_is_overdue(status, self.world.timeout.total_seconds()) for status in others):
             self._lose_aside("no sign of life", timed_out=True)
-        elif any(sign.ending not in ("", DONE) for sign in others):
+        elif any(status.ending not in ("", DONE) for status in others):
             self._lose_aside("other ranks have ended", after=SECONDS_TO_NOTICE)
-        elif self.world.stop.seconds_unheeded() > SECONDS_TO_FIND_OUT:
+        elif self.world.stop.seconds_unpolled() > SECONDS_TO_FIND_OUT:
             self._stop_or_lose()
         elif self.world.stop.was_signalled() and self._misses_somebody():
             # torchrun signals those that are left and, half a minute later, kills them without a word; but
@@ -110,18 +110,18 @@ class _End:
             self._lose_aside("signalled", after=SECONDS_TO_NOTICE, if_still=self._misses_somebody)
 
     def lost(self, reason: str, *, timed_out: bool) -> None:
-        """Find out who is to blame; one rank says it; the process ends."""
+        """Find out who is to blame, have one rank say it, and end the process."""
         with self._lock:  # whoever comes second waits for the end of the process
             self.heartbeat.ending = LOST
-            blamed, signs = self._find_out()
+            blamed, statuses = self._find_out()
             if not blamed:
                 self._say_on_each_host(_in_one_line(self.heartbeat.store_error or reason))
-            elif speaker(signs, blamed) == self.world.rank:
+            elif reporting_rank(statuses, blamed) == self.world.rank:
                 self._say(failure_sentence(blamed, timed_out=timed_out, reason=_in_one_line(reason)))
             leave(RANK_LOST)
 
     def _stop_or_lose(self) -> None:
-        """A signal came while the run starts: because somebody died, or because it is to end."""
+        """End a run that was signalled while it starts: because a rank died, or because it is to stop."""
         if self._misses_somebody():
             self._lose_aside("signalled")
             return
@@ -132,7 +132,7 @@ class _End:
         leave(128 + number)
 
     def _misses_somebody(self) -> bool:
-        return bool(failed_ranks(self.heartbeat.signs()))
+        return bool(failed_ranks(self.heartbeat.statuses()))
 
     def _lose_aside(
         self,
@@ -142,8 +142,8 @@ class _End:
         timed_out: bool = False,
         if_still: Callable[[], bool] = lambda: True,
     ) -> None:
-        """In a thread of its own: the heart goes on beating. Until then the main thread may come to its end
-        by itself, which is better: an error of its own says more."""
+        """End the process in a thread of its own, so that the heartbeat goes on. Until then the main thread
+        may end by itself, which is better: an error of its own says more."""
 
         def lose() -> None:
             time.sleep(after)
@@ -155,20 +155,20 @@ class _End:
             self._is_losing = True
             threading.Thread(target=lose, daemon=True).start()
 
-    def _find_out(self) -> tuple[list[Sign], list[Sign]]:
-        """Who is to blame, among which signs; nobody, if the store does not answer."""
+    def _find_out(self) -> tuple[list[RankStatus], list[RankStatus]]:
+        """Return who is to blame, and the statuses that say so; nobody, if the store does not answer."""
         deadline = time.monotonic() + SECONDS_TO_FIND_OUT
         while time.monotonic() < deadline and not self.heartbeat.store_error:
-            signs = self.heartbeat.signs()
-            if self._hears(signs) and (blamed := failed_ranks(signs)):
-                return blamed, signs
+            statuses = self.heartbeat.statuses()
+            if self._hears(statuses) and (blamed := failed_ranks(statuses)):
+                return blamed, statuses
             time.sleep(SECONDS_PER_BEAT / 4)
-        signs = self.heartbeat.signs()
-        return (stuck_ranks(signs) if self._hears(signs) else []), signs
+        statuses = self.heartbeat.statuses()
+        return (stuck_ranks(statuses) if self._hears(statuses) else []), statuses
 
-    def _hears(self, signs: list[Sign]) -> bool:
+    def _hears(self, statuses: list[RankStatus]) -> bool:
         """Whoever does not hear himself cannot tell who is silent; nor who has not listened yet."""
-        own = [sign.silence for sign in signs if sign.rank == self.world.rank]
+        own = [status.silence for status in statuses if status.rank == self.world.rank]
         return not self.heartbeat.store_error and bool(own) and own[0] < 2 * SECONDS_PER_BEAT
 
     def _say_on_each_host(self, reason: str) -> None:
@@ -181,8 +181,8 @@ class _End:
         print(line, file=sys.stderr, flush=True)
 
 
-def tells_of_others(error: Exception) -> bool:
-    """Whether it is the end of a collective that other ranks broke, and no failure of this rank's own."""
+def is_caused_by_a_peer(error: Exception) -> bool:
+    """Return whether other ranks broke the collective that this error ended."""
     text = str(error)
     is_broken = isinstance(error, DistError) or (isinstance(error, RuntimeError) and _BROKEN.search(text))
     return bool(is_broken and not _OWN.search(text))
@@ -193,5 +193,5 @@ def _in_one_line(reason: str) -> str:
     return _SOURCE_PLACE.sub("", " ".join(reason.split()))
 
 
-def _is_overdue(sign: Sign, timeout: float) -> bool:
-    return not sign.ending and sign.silence > timeout
+def _is_overdue(status: RankStatus, timeout: float) -> bool:
+    return not status.ending and status.silence > timeout

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def gather_varied(values: Tensor, group: dist.ProcessGroup | None = None) -> list[Tensor]:
-    """Each rank's tensor, in the order of ranks; they may differ in their first dimension.
+    """Return each rank's tensor, in the order of ranks; tensors may differ in their first dimension.
 
     `group`: of all ranks, for what the default group does not take, as NCCL does not take the host's.
 
@@ -30,6 +30,6 @@ def gather_varied(values: Tensor, group: dist.ProcessGroup | None = None) -> lis
 
 
 def sum_over_ranks(values: Tensor) -> Tensor:
-    """Added up in place; returns it."""
+    """Add up the values of all ranks, in place, and return them."""
     dist.all_reduce(values)
     return values

@@ -1,6 +1,6 @@
-"""Every rank shows a sign of life each second, and what it is doing; every rank sees the others' signs.
+"""Every rank says each second that it lives and what it is doing; every rank sees what the others say.
 
-Signs travel through the store of the launch, by a connection and a thread of their own: they go on while the
+Beats travel through the store of the launch, by a connection and a thread of their own: they go on while the
 rank waits in a collective. Silence is measured by the clock of whoever listens, so hosts need not agree on
 the time. Nobody but the thread talks to the store: it may never answer, and the rank is to end all the same.
 """
@@ -25,20 +25,20 @@ DONE, LOST = "done", "lost"
 
 
 @dataclass(frozen=True)
-class Sign:
-    """What a rank last said of itself."""
+class RankStatus:
+    """Holds what a rank last said of itself."""
 
     rank: int
     host: str
     phase: str
     ending: str = ""
-    """Empty while it is at work; `done`; `lost`: others have left it; else how it failed."""
+    """Empty while the rank is at work, `done`, `lost` if other ranks have left it, else how it failed."""
     silence: float = 0.0
-    """Seconds since."""
+    """How many seconds ago it said so."""
 
 
 class Heartbeat:
-    """This rank's signs, and how long each other one has been silent."""
+    """Publishes this rank's status, and knows how long each other one has been silent."""
 
     def __init__(self, store: Store, rank: int, num_ranks: int, phase: Phase) -> None:
         self.rank, self.ending, self.store_error = rank, "", ""
@@ -58,15 +58,15 @@ class Heartbeat:
         self._watch = watch
         self._thread.start()
 
-    def signs(self) -> list[Sign]:
-        """Of all ranks; its own too, which is silent if the store is."""
+    def statuses(self) -> list[RankStatus]:
+        """Return the last status of every rank; this rank too is silent if the store is."""
         now = time.monotonic()
         # a copy in one go: the thread changes it
         seen = dict(self._seen)
-        return [_sign(rank, text, now - since) for rank, (text, since) in sorted(seen.items())]
+        return [_status(rank, text, now - since) for rank, (text, since) in sorted(seen.items())]
 
     def announce(self, ending: str, seconds: float = 3.0) -> None:
-        """Let the others know how this rank ends; waits until it is said, but not for ever."""
+        """Tell the others how this rank ends. Waits until it is said, but not for ever."""
         self.ending = ending
         said, deadline = self._beats, time.monotonic() + seconds
         self._hurry.set()
@@ -76,7 +76,7 @@ class Heartbeat:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """A process must not end while the thread is inside the store: C++ then aborts it."""
+        """End the thread. A process must not end while the thread is inside the store: C++ then aborts it."""
         self._is_over.set()
         self._hurry.set()
         if self._thread.is_alive():
@@ -102,8 +102,8 @@ class Heartbeat:
             self.store_error = str(error).splitlines()[0]
 
     def _show(self) -> None:
-        sign = {"host": socket.gethostname(), "phase": self._phase.now, "ending": self.ending}
-        self._store.set(self._keys[self.rank], json.dumps({**sign, "beat": self._beats}))
+        status = {"host": socket.gethostname(), "phase": self._phase.now, "ending": self.ending}
+        self._store.set(self._keys[self.rank], json.dumps({**status, "beat": self._beats}))
         self._beats += 1
 
     def _look(self) -> None:
@@ -113,6 +113,6 @@ class Heartbeat:
                 self._seen[rank] = (text, now)
 
 
-def _sign(rank: int, text: bytes, silence: float) -> Sign:
+def _status(rank: int, text: bytes, silence: float) -> RankStatus:
     said = json.loads(text)
-    return replace(Sign(rank, said["host"], said["phase"], said["ending"]), silence=silence)
+    return replace(RankStatus(rank, said["host"], said["phase"], said["ending"]), silence=silence)

@@ -45,7 +45,7 @@ def ask_for_huge_pages(fresh: Tensor) -> Tensor:
 
 
 def _advise(tensor: Tensor, advice: int) -> None:
-    """About the whole pages of a tensor."""
+    """Give the system advice about the whole pages of a tensor."""
     if sys.platform != "linux" or tensor.device.type != "cpu":
         return
     first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -56,7 +56,7 @@ def _advise(tensor: Tensor, advice: int) -> None:
 
 
 def free_bytes(device: torch.device) -> int:
-    """What a device, or the host, could still give; a large number where nobody can tell."""
+    """Return how many bytes a device, or the host, could still give; a large number where nobody can tell."""
     if device.type == "cuda":
         # what torch keeps for later of what nobody uses any more
         torch.cuda.empty_cache()

@@ -4,23 +4,25 @@ import os
 
 
 def launched_as_first() -> bool:
-    """Who speaks for all once ranks have met."""
+    """Return whether this is the first rank, which speaks for all once ranks have met."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def launched_as_first_of_host() -> bool:
-    """Who speaks for its host before: others may have been given other words, or see other files."""
+    """Return whether this rank speaks for its host before ranks have met: other hosts may have been given
+    other arguments, or see other files."""
     return os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0")) == "0"
 
 
 def quiet_profiler() -> None:
-    """Before torch is imported: its profiler's library is not to talk of its own stages."""
+    """Keep the profiler's library from logging its own stages; call it before torch is imported."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 def let_streams_run_side_by_side() -> None:
-    """Before CUDA is used: with fewer queues than streams, rows on their way and gradients would wait for one
-    another in the order each rank happened to send them, which may be another on each."""
+    """Give CUDA a queue for each stream; call it before CUDA is used. With fewer queues, rows on their way
+    and gradients would wait for one another in the order each rank happened to send them, which may be
+    another on each."""
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
@@ -29,11 +31,11 @@ def launched_by_torchrun() -> bool:
 
 
 def restarts_so_far() -> int:
-    """How often torchrun has started the ranks of this machine again because one of them failed."""
+    """Return how often torchrun has started the ranks of this machine again because one of them failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def tell_deepspeed(rank_of_node: int, device: str) -> None:
-    """DeepSpeed wants to be told by its launcher who it is; there may have been another, or none."""
+    """Set what DeepSpeed expects of its launcher; there may have been another launcher, or none."""
     os.environ.setdefault("LOCAL_RANK", str(rank_of_node))
     os.environ.setdefault("DS_ACCELERATOR", device)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class _Hierarchy:
-    """The names by which a version of cgroups tells of memory."""
+    """Holds the names by which a version of cgroups tells of memory."""
 
     folder: str
     limit: str
     usage: str
     reclaimable: str
-    """Of memory.stat, groups below included: pages of files, which the kernel gives back when asked."""
+    """The key in memory.stat that counts pages of files, groups below included; the kernel gives these back
+    when asked."""
 
 
 _SECOND = _Hierarchy("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
@@ -23,7 +24,8 @@ _FIRST = _Hierarchy(
 
 
 def bytes_within_limit(root: Path = Path("/")) -> int:
-    """The least that a group of this process, or one above it, leaves; a large number without limits."""
+    """Return the least that a group of this process, or one above it, leaves; a large number without
+    limits."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -39,7 +41,7 @@ def bytes_within_limit(root: Path = Path("/")) -> int:
 
 
 def _left_in(root: Path, names: _Hierarchy, group: str) -> list[int]:
-    """Of the group and all above it; a container may see its own group as the topmost, by no other name."""
+    """Return what the group and each above it leave; a container may see its own group as the topmost."""
     top = root / names.folder
     below = top / group.lstrip("/")
     folders = [below, *(above for above in below.parents if above.is_relative_to(top))]
@@ -47,7 +49,7 @@ def _left_in(root: Path, names: _Hierarchy, group: str) -> list[int]:
 
 
 def _left_of(folder: Path, names: _Hierarchy) -> int | None:
-    """None where there is no limit, or nobody can tell."""
+    """Return what the group leaves; None where there is no limit, or nobody can tell."""
     try:
         limit, usage = ((folder / name).read_text().strip() for name in (names.limit, names.usage))
         stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())

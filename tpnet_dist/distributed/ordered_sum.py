@@ -6,11 +6,11 @@ bytes.
 
 Three ranks with gradients of three places, a b c on rank 0, A B C on rank 1, α β γ on rank 2:
 
-    1. deal     place r of everybody travels to rank r       rank 0 gets a A α
+    1. send     place r of everybody travels to rank r       rank 0 gets a A α
     2. add      halves of the ranks by themselves            a + (A + α)
     3. gather   everybody gets every place again
 
-The hook waits for the deal, since every rank must begin the gathers in the same order.
+The hook waits for stage 1, since every rank must begin the gathers in the same order.
 """
 
 import time
@@ -24,27 +24,27 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined]
 
 
 @dataclass
-class DealTime:
-    """How long the deals of the last backward pass were waited for."""
+class AllToAllTime:
+    """How long the last backward pass waited for its all-to-alls."""
 
     seconds: float = 0.0
 
 
 def needs_order(num_ranks: int, device_type: str) -> bool:
-    """Two ranks' values add up to the same in any order."""
+    """Return whether sums depend on the order of ranks; two ranks' values add up to the same in any."""
     return device_type == "cpu" and num_ranks > 2
 
 
 def ordered_sum(mine: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """Of a tensor of one axis."""
+    """Add up the ranks' tensors of one axis; every rank gets the sum."""
     share = _sum_of_share(mine, group)
     gathered = share.new_empty(len(share) * dist.get_world_size(group))
     dist.all_gather_single(gathered, share, group=group)
     return gathered[: len(mine)]
 
 
-def ordered_sum_hook(took: DealTime, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    """For `register_comm_hook`; data parallelism then has sums where it would have means."""
+def ordered_sum_hook(took: AllToAllTime, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    """Serve `register_comm_hook`: data parallelism then has sums where it would have means."""
     mine, started = bucket.buffer(), time.perf_counter()
     share = _sum_of_share(mine, None)
     seconds = time.perf_counter() - started
@@ -62,15 +62,15 @@ def ordered_sum_hook(took: DealTime, bucket: GradBucket) -> torch.futures.Future
 
 
 def _sum_of_share(mine: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    """Stages 1 and 2: the sums of this rank's places."""
+    """Return the sums of this rank's places: stages 1 and 2."""
     num_ranks = dist.get_world_size(group)
     padded = F.pad(mine, (0, -len(mine) % num_ranks))
-    dealt = torch.empty_like(padded)
-    dist.all_to_all_single(dealt, padded, group=group)
-    return _sum_by_halves(dealt.view(num_ranks, -1))
+    received = torch.empty_like(padded)
+    dist.all_to_all_single(received, padded, group=group)
+    return _sum_by_halves(received.view(num_ranks, -1))
 
 
-def _sum_by_halves(values_PX: Tensor) -> Tensor:
-    """The ranks' branches of the tree in which gradients are added."""
-    half = len(values_PX) // 2
-    return _sum_by_halves(values_PX[:half]) + _sum_by_halves(values_PX[half:]) if half else values_PX[0]
+def _sum_by_halves(values: Tensor) -> Tensor:
+    """Add up one row for each rank, in the order of the tree in which one rank adds gradients."""
+    half = len(values) // 2
+    return _sum_by_halves(values[:half]) + _sum_by_halves(values[half:]) if half else values[0]

@@ -7,7 +7,8 @@ _STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """Of this process alone: what `getrusage` says may be that of the process which started it."""
+    """Return the peak of this process alone: what `getrusage` says may be that of the process which started
+    it."""
     lines = _STATUS.read_text().splitlines() if _STATUS.exists() else []
     peaks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
     # not every system tells

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass
 class Phase:
-    """Marked by the main loop, read by whoever has to explain."""
+    """Holds what the main loop is doing; error messages read it."""
 
     now: str = "the start"
-    """`training, epoch 2, step 345`."""
+    """What the rank does now, such as `training, epoch 2, step 345`."""
     again: str = "repeat the command"
-    """How a run that was broken off goes on."""
+    """What to do so that a run that was broken off goes on."""
     saved: str = ""
-    """From where it goes on: `step 340`."""
+    """Where the run then goes on, such as `step 340`."""
 
     @property
     def remedy(self) -> str:

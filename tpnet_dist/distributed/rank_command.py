@@ -1,6 +1,6 @@
 """A command that every rank runs, and who says what cannot be used.
 
-Of its words one rank of each host does: ranks have not met by then, and hosts may differ. Of all else the
+Of its arguments one rank of each host does: ranks have not met by then, and hosts may differ. Of all else the
 first rank does.
 """
 

@@ -15,7 +15,7 @@ from tpnet_dist.distributed.world import DEFAULT_TIMEOUT, World, join_world
 
 @contextmanager
 def rank_scope(program: str, timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
-    """The ranks from their meeting to their end; `program` begins what they say when one of them fails."""
+    """Run the block from the ranks' meeting to their end; messages of failures begin with `program`."""
     keep_large_buffers()
     with join_world(timeout) as world, ends_together(world, program), world.stop.listening():
         yield world

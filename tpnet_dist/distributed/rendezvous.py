@@ -27,11 +27,11 @@ from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from tpnet_dist.errors import UnmetError
 
 SECONDS_PER_LOOK = 0.02
-"""Short waits instead of one long one inside the store: a signal is heard between them."""
+"""Waits inside the store are short, so that a signal is heard between them."""
 
 
 def agree_on_start(store: Store, rank: int, num_ranks: int, timeout: timedelta) -> str:
-    """A name that all ranks of this start get, and no rank of another."""
+    """Return a name that all ranks of this start get, and no rank of another."""
     table = PrefixStore("meeting", store)
     deadline = _Deadline(timeout)
     return _lead(table, num_ranks, deadline) if rank == 0 else _follow(table, rank, deadline)
@@ -43,7 +43,7 @@ class _Deadline:
         self._end = time.monotonic() + self._seconds
 
     def hold(self, missing: str) -> None:
-        """Wait a moment for the missing; after the last moment say who they are."""
+        """Wait a moment for the missing ranks; after the deadline raise an error that names them."""
         if time.monotonic() > self._end:
             raise UnmetError(
                 f"{missing} did not come within {self._seconds:g} s; see what ended or holds up the missing "

@@ -12,16 +12,16 @@ from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SECONDS_OF_ONE_WISH = 2.0
-"""A scheduler may signal the launcher and the ranks, and the launcher passes it on: that is one wish."""
+"""A scheduler may signal the launcher and the ranks, and the launcher passes it on: that is one request."""
 
 
 def in_main_thread() -> bool:
-    """Python lets no other thread say what signals do."""
+    """Return whether this is the main thread; Python lets no other set handlers of signals."""
     return threading.current_thread() is threading.main_thread()
 
 
 def ignore_signals() -> None:
-    """For the last seconds of a process."""
+    """Ignore all stop signals; for the last seconds of a process."""
     for number in SIGNALS if in_main_thread() else ():
         signal.signal(number, signal.SIG_IGN)
 
@@ -36,26 +36,27 @@ class StopRequested(Exception):
 
 @dataclass
 class StopRequest:
-    """What this rank was asked; the others may not know."""
+    """Holds whether this rank was asked to stop; the others may not know."""
 
-    has_company: bool = False
-    """Of other ranks. Then a signal is noted at once but obeyed later, also before anybody asks: it may have
-    come because another rank died, which is to be said instead."""
+    has_peers: bool = False
+    """Whether there are other ranks. Then a signal is noted at once but obeyed later, also before anybody
+    asks: it may have come because another rank died, which is to be said instead."""
     number: int = 0
-    """Of the signal; 0: none came."""
-    is_heeded: bool = False
+    """The number of the signal that came; 0 if none came."""
+    is_polled: bool = False
     """Whether training or evaluation has begun to ask for it."""
     _came_at: float = 0.0
     _bell: socket.socket | None = None
     """Rings when a signal comes, also while the main thread is where Python's handlers have to wait."""
     _has_rung: bool = False
 
-    def seconds_unheeded(self) -> float:
-        """Since the signal came, while nobody asks for it: a run that still starts has nothing to save."""
-        return time.monotonic() - self._came_at if self.number and not self.is_heeded else 0.0
+    def seconds_unpolled(self) -> float:
+        """Return how long ago the signal came, while nobody asks for it: a run that starts has nothing to
+        save."""
+        return time.monotonic() - self._came_at if self.number and not self.is_polled else 0.0
 
     def was_signalled(self) -> bool:
-        """Asked by another thread; the main one may hang in a library and not know."""
+        """Return whether a signal came; another thread asks, as the main one may hang in a library."""
         bell = self._bell
         if bell is not None and not self._has_rung:
             with suppress(OSError):  # it has not rung, or was just taken down
@@ -64,11 +65,11 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take signals as wishes; those that are ignored (`nohup`) stay so.
+        """Turn signals into requests to stop; those that are ignored (`nohup`) stay so.
 
-        Also after an error, which ends the process: torchrun signals the ranks that are left when one dies,
-        and these have something better to say than that they were signalled. Outside the main thread signals
-        keep doing what they did.
+        This holds after an error too, which ends the process: torchrun signals the ranks that are left when
+        one dies, and these have something better to say than that they were signalled. Outside the main
+        thread signals keep doing what they did.
         """
         if not in_main_thread():
             yield
@@ -99,14 +100,14 @@ class StopRequest:
                 signal.set_wakeup_fd(before)
 
     def _hear(self, number: int, frame: FrameType | None, before: dict[signal.Signals, Any]) -> None:
-        if not self.number and (self.has_company or self.is_heeded):
+        if not self.number and (self.has_peers or self.is_polled):
             self.number, self._came_at = number, time.monotonic()
         elif time.monotonic() - self._came_at > SECONDS_OF_ONE_WISH:
             _obey(number, frame, before[signal.Signals(number)])
 
 
 def _obey(number: int, frame: FrameType | None, handler: Any) -> None:  # noqa: ANN401 — as `signal` has it
-    """Do what a signal did before."""
+    """Do what a signal did before this program took it."""
     if handler is signal.SIG_DFL:
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)

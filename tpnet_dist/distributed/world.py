@@ -29,13 +29,13 @@ DEFAULT_TIMEOUT = timedelta(minutes=10)
 
 _worlds = count()
 _stores: list[Store] = []
-"""Of the launch, one for each world; never closed: the first rank's may be the server that others ask for the
-next world while this rank still leaves the last."""
+"""Connections to the store of the launch, one for each world. They are never closed: the first rank's may be
+the server that others ask for the next world while this rank still leaves the last."""
 
 
 @dataclass(frozen=True)
 class World:
-    """This rank, how many there are, and the device it computes on."""
+    """Says which rank this is, how many there are, and on which device it computes."""
 
     rank: int
     num_ranks: int
@@ -46,9 +46,10 @@ class World:
     host_group: dist.ProcessGroup | None = None
     """Its collectives are the host's alone and wait for no GPU; None: those of the default group are."""
     store: Store | None = None
-    """Of the launch: it outlives ranks that are started again. None: a world of one."""
+    """The store of the launch, which outlives ranks that are started again; None in a world of one."""
     start: str = ""
-    """A name that these ranks have in common, and with no ranks that were started before or come after."""
+    """A name that these ranks share with one another, and with no ranks that were started before or come
+    after."""
     number: int = 0
     """How many worlds this process has joined before; the same on all ranks of a script, and when they are
     started again."""
@@ -56,11 +57,11 @@ class World:
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
     def batch_slices(self, wanted: int | None) -> BatchSlices:
-        """Of every batch; `wanted`: None for what serves the device."""
+        """Return how batches are shared out in `wanted` microbatches, or as many as serve the device."""
         return BatchSlices.of(wanted, self.rank, self.num_ranks, self.device.type)
 
     def new_exchange(self) -> Exchange:
-        """An exchange on a process group of its own: its collectives never mix with the gradients'."""
+        """Return an exchange on a process group of its own: its collectives never mix with the gradients'."""
         if self.num_ranks == 1:
             return LocalExchange()
         group = dist.new_group(timeout=self.timeout)
@@ -68,7 +69,7 @@ class World:
         return RankExchange(group, self.device)
 
     def new_host_exchange(self) -> Exchange:
-        """The same for tensors of the host, which NCCL does not take."""
+        """Return an exchange for tensors of the host, which NCCL does not take."""
         if self.device.type == "cpu" or self.num_ranks == 1:
             return self.new_exchange()
         group = dist.new_group(backend="gloo", timeout=self.timeout)
@@ -80,7 +81,7 @@ class World:
         dist.distributed_c10d._set_pg_timeout(self.timeout, group)
 
     def on_first_rank(self, act: Callable[[], Answer]) -> Answer:
-        """What the first rank's `act` gives, on every rank; what it refuses, every rank refuses."""
+        """Return what the first rank's `act` gives, on every rank; what it refuses, every rank refuses."""
         outcome: list[Any] = [None, None]
         if self.rank == 0:
             try:
@@ -94,10 +95,10 @@ class World:
         return answer
 
     def on_every_rank(self, act: Callable[[], Answer]) -> Answer:
-        """What `act` gives on this rank; what one rank refuses, every rank refuses.
+        """Return what `act` gives on this rank; what one rank refuses, every rank refuses.
 
-        For what may fail on one host alone, which otherwise would end without a word, or leave the others
-        waiting. `act` itself must not wait for other ranks.
+        This is for what may fail on one host alone, which otherwise would end without a word, or leave the
+        others waiting. `act` itself must not wait for other ranks.
         """
         answer: Any = None
         refusal: InputError | OSError | None = None
@@ -112,14 +113,14 @@ class World:
         return given
 
     def gather_objects(self, mine: Answer) -> list[Answer]:
-        """Each rank's, in order, on every rank."""
+        """Return each rank's object, in the order of ranks, on every rank."""
         everybody: list[Any] = [None] * self.num_ranks
         dist.all_gather_object(everybody, mine)
         return everybody
 
     def stop_requested(self) -> signal.Signals | None:
-        """By a signal to any rank; every rank must ask, and gets the same answer."""
-        self.stop.is_heeded = True
+        """Return the signal that any rank got, or None. Every rank must ask, and gets the same answer."""
+        self.stop.is_polled = True
         number = torch.tensor([self.stop.number])
         dist.all_reduce(number, dist.ReduceOp.MAX, group=self.host_group)
         return signal.Signals(int(number)) if number else None
@@ -128,15 +129,15 @@ class World:
         dist.barrier(group=self.host_group)
 
     def same_after_restarts(self, key: str, value: str) -> str:
-        """What was said first for `key` in this launch: `value`, or what an earlier start of it said."""
+        """Return what was said first for `key` in this launch: `value`, or what an earlier start said."""
         if self.store is None:
             return value
         said: bytes = self.store.compare_set(f"launch/{self.number}/{key}", "", value)
         return said.decode()
 
     def is_first_start(self) -> bool:
-        """Whether no ranks of this launch were there before, as far as the first rank can know: the store may
-        be as new as the ranks, and torchrun counts by machine."""
+        """Return whether no ranks of this launch were there before, as far as the first rank can know: the
+        store may be as new as the ranks, and torchrun counts by machine."""
         return not restarts_so_far() and self.same_after_restarts("start", self.start) == self.start
 
     def require_agreement(self, facts: Mapping[str, Any]) -> None:
@@ -179,7 +180,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
         store=store,
         start=start,
         number=next(_worlds),
-        stop=StopRequest(has_company=store is not None),
+        stop=StopRequest(has_peers=store is not None),
     )
     try:
         yield world
@@ -192,14 +193,14 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
 
 
 def _destroy_groups() -> None:
-    """Through DeepSpeed, if it was used: it remembers groups, and would use them in the next world."""
+    """Destroy the process groups, through DeepSpeed if it was used: it would use them in the next world."""
     deepspeed = sys.modules.get("deepspeed.comm")
     used = deepspeed if deepspeed is not None and deepspeed.is_initialized() else dist
     used.destroy_process_group()
 
 
 def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
-    """A GPU of its own where there are any, else the host's cores."""
+    """Return a GPU of the rank's own where there are any, else the host's cores."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     num_gpus = torch.cuda.device_count()
@@ -214,7 +215,7 @@ def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
 
 
 def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
-    """Returns the store of the launch, if there is a launcher, and the name of this start."""
+    """Return the store of the launch, if there is a launcher, and the name of this start."""
     if "RANK" not in os.environ:
         # a world of one needs no address: a store in this process serves
         alone = HashStore()

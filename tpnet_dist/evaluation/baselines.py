@@ -24,7 +24,8 @@ Memory = Callable[[NodeIds, NodeIds, int], Scores]
 
 
 def edge_bank_figures(passes: Passes, name: PartName, kinds: Sequence[NegativeKind]) -> dict[str, Figures]:
-    """By memory: all edges seen, or those of the latest time, as long as the test part's share of events."""
+    """Return figures by EdgeBank's memory: all edges seen, or those of the latest time, as long as the test
+    part's share of events."""
     kinds = [kind for kind in KIND_ORDER if kind in kinds]
     log, share = passes.data.log, passes.config.data.test_share
     bank = EdgeBank.of(EventView(log, 0, len(log)))

@@ -1,7 +1,4 @@
-"""What a report says of scores: AP and AUC by batch and whole, MRR and Hits by the rule of TGB.
-
-Shape letters: N events, K negatives of each.
-"""
+"""What a report says of scores: AP and AUC by batch and whole, MRR and Hits by the rule of TGB."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,60 +15,61 @@ HITS_AT = (1, 3, 10)
 
 @dataclass(frozen=True, eq=False)
 class LinkScores:
-    """The scores of N events and of one negative for each, in the order of the events."""
+    """Holds the scores of B events and of one negative for each, in the order of the events."""
 
-    positive_N: Scores
-    negative_N: Scores
+    positive_B: Scores
+    negative_B: Scores
 
     def __post_init__(self) -> None:
-        if self.positive_N.ndim != 1 or self.positive_N.shape != self.negative_N.shape:
+        if self.positive_B.ndim != 1 or self.positive_B.shape != self.negative_B.shape:
             raise ValueError(
-                f"scores of events are {self.positive_N.shape}, of negatives {self.negative_N.shape}; "
+                f"scores of events are {self.positive_B.shape}, of negatives {self.negative_B.shape}; "
                 "give one of each per event"
             )
-        _require_numbers(self.positive_N, self.negative_N)
+        _require_numbers(self.positive_B, self.negative_B)
 
     def metrics(self, borders: npt.NDArray[np.int64]) -> dict[str, float]:
-        """`ap` and `auc` as plain means over the batches between borders, the paper's figures; and whole.
+        """Return `ap` and `auc` as plain means over the batches between borders, the paper's figures; and
+        whole.
 
         The last batch, though smaller, counts like the others, as in the published figures.
         """
-        if not len(self.positive_N):
+        if not len(self.positive_B):
             return {}
-        if borders[0] != 0 or borders[-1] != len(self.positive_N) or (np.diff(borders) <= 0).any():
+        if borders[0] != 0 or borders[-1] != len(self.positive_B) or (np.diff(borders) <= 0).any():
             raise ValueError(
-                f"borders {borders[0]}…{borders[-1]} do not cut {len(self.positive_N):,} events into "
+                f"borders {borders[0]}…{borders[-1]} do not cut {len(self.positive_B):,} events into "
                 "batches; give those of the plan that was scored"
             )
         by_batch = [self._ap_and_auc(start, stop) for start, stop in pairwise(borders.tolist())]
         ap, auc = np.mean(by_batch, axis=0).tolist()
-        ap_whole, auc_whole = self._ap_and_auc(0, len(self.positive_N))
+        ap_whole, auc_whole = self._ap_and_auc(0, len(self.positive_B))
         return {"ap": ap, "auc": auc, "ap_whole": ap_whole, "auc_whole": auc_whole}
 
     def _ap_and_auc(self, start: int, stop: int) -> tuple[float, float]:
-        scores = np.concatenate([self.positive_N[start:stop], self.negative_N[start:stop]])
+        scores = np.concatenate([self.positive_B[start:stop], self.negative_B[start:stop]])
         is_event = np.repeat([1, 0], stop - start)
         return float(average_precision_score(is_event, scores)), float(roc_auc_score(is_event, scores))
 
 
-def ranking(positive_N: Scores, negative_NK: Scores) -> dict[str, float]:
-    """MRR and Hits of each event among its K negatives.
+def ranking(positive_B: Scores, negative_BC: Scores) -> dict[str, float]:
+    """Return MRR and Hits of each event among its C negatives.
 
     A tie counts half: rank = 1 + mean of (negatives strictly better, negatives at least as good).
     """
-    if negative_NK.ndim != 2 or positive_N.shape != negative_NK.shape[:1]:
+    if negative_BC.ndim != 2 or positive_B.shape != negative_BC.shape[:1]:
         raise ValueError(
-            f"scores of events are {positive_N.shape}, of negatives {negative_NK.shape}; "
-            "give (N,) and (N, K), a row of negatives per event"
+            f"scores of events are {positive_B.shape}, of negatives {negative_BC.shape}; "
+            "give (B,) and (B, C), a row of negatives per event"
         )
-    _require_numbers(positive_N, negative_NK)
-    if not len(positive_N):
+    _require_numbers(positive_B, negative_BC)
+    if not len(positive_B):
         return {}
-    num_better_N = (negative_NK > positive_N[:, None]).sum(axis=1)
-    num_as_good_N = (negative_NK >= positive_N[:, None]).sum(axis=1)
-    rank_N = 1 + (num_better_N + num_as_good_N) / 2
-    hits = {f"hits@{place}": float((rank_N <= place).mean()) for place in HITS_AT}
-    return {"mrr": float((1 / rank_N).mean()), **hits}
+    num_better_B = (negative_BC > positive_B[:, None]).sum(axis=1)
+    num_as_good_B = (negative_BC >= positive_B[:, None]).sum(axis=1)
+    rank_B = 1 + (num_better_B + num_as_good_B) / 2
+    hits = {f"hits@{place}": float((rank_B <= place).mean()) for place in HITS_AT}
+    return {"mrr": float((1 / rank_B).mean()), **hits}
 
 
 def _require_numbers(positive: Scores, negative: Scores) -> None:

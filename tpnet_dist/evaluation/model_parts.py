@@ -19,17 +19,17 @@ from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, wire_dtyp
 
 @dataclass(frozen=True)
 class ModelParts:
-    """One seed's parts."""
+    """Holds the model and the memory of one seed."""
 
     model: nn.Module
     memory: Memory | None
-    """None for models without rows."""
+    """The memory; None for models without rows."""
     padding_node: int | None
     batch_maker: LinkBatchMaker
 
     @property
     def stats(self) -> ExchangeStats:
-        """What rows on their way cost; nothing without a memory."""
+        """Return what rows between ranks cost; nothing without a memory."""
         return self.memory.exchange.stats if self.memory is not None else ExchangeStats()
 
 
@@ -43,8 +43,8 @@ def build_memory(
     *,
     further_nodes: int = 0,
 ) -> Memory | None:
-    """None if the model needs no rows. `further_nodes`: room for nodes that are not in the log, after all
-    others."""
+    """Build the memory; return None if the model needs no rows. `further_nodes`: room for nodes that are not
+    in the log, after all others."""
     settings = config.memory
     if not needs_of(config).rows:
         return None

@@ -4,7 +4,7 @@
              start of the part, recording only them; then the memory goes back and all events are passed
     stream   one pass over all events; inductive figures: those of the inductive ones among them
 
-Shape letters: N events of a pass, X links scored per event.
+Every pass gives scores for each event and its negatives, from which the figures are computed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,48 +30,48 @@ KIND_ORDER: tuple[NegativeKind, ...] = ("random", "historical", "inductive")
 
 @dataclass(frozen=True)
 class Pass:
-    """Events that are scored one after another."""
+    """Holds events that are scored one after another."""
 
     name: PartName
     setting: Setting
     view: EventView
     plan: BatchPlan
     universe: Universe
-    is_inductive_N: EventMask
-    """Empty where inductive events have a pass of their own."""
+    is_inductive_B: EventMask
+    """Which events are inductive; empty where inductive events have a pass of their own."""
 
     def figures(self, kinds: Sequence[NegativeKind], scores: Scores, ranked: Scores | None = None) -> Figures:
-        """Of the pass, and of the inductive events in it, by the same batches."""
-        borders, some_N = self.plan.borders, self.is_inductive_N
+        """Return figures of the pass, and of the inductive events in it, by the same batches."""
+        borders, some_B = self.plan.borders, self.is_inductive_B
         figures: Figures = {self.setting: tabulate(kinds, scores, borders, ranked)}
-        if some_N.any():
-            borders = np.unique(np.concatenate([[0], np.cumsum(some_N)])[borders])
-            some_ranked = None if ranked is None else ranked[some_N]
-            figures["inductive"] = tabulate(kinds, scores[some_N], borders, some_ranked)
+        if some_B.any():
+            borders = np.unique(np.concatenate([[0], np.cumsum(some_B)])[borders])
+            some_ranked = None if ranked is None else ranked[some_B]
+            figures["inductive"] = tabulate(kinds, scores[some_B], borders, some_ranked)
         return figures
 
 
 @dataclass(frozen=True)
 class Passes:
-    """Over each part; the same for all seeds, so what negatives are drawn from is made once."""
+    """Makes the passes over each part once for all seeds, with what negatives are drawn from."""
 
     config: Config
     data: RunData
     _made: dict[PartName, list[Pass]] = field(default_factory=dict)
 
     def over(self, name: PartName) -> list[Pass]:
-        """The last is over all events."""
+        """Return the passes over a part; the last is over all events."""
         if name not in self._made:
             part, split, log = self.data.part(name), self.data.split, self.data.log
             inductive = split.inductive(part)
             until_training_ends = EventView(log, 0, split.val.start)
             everything = self.data.universe(EventView(log, 0, len(log)), known=until_training_ends)
             in_one = self.config.evaluation.protocol == "stream"
-            mask_N = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
-            self._made[name] = [Pass(name, "transductive", part, self._plan(part), everything, mask_N)]
+            mask_B = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
+            self._made[name] = [Pass(name, "transductive", part, self._plan(part), everything, mask_B)]
             if len(inductive) and not in_one:
                 own = self.data.universe(inductive)
-                first = Pass(name, "inductive", inductive, self._plan(inductive), own, mask_N)
+                first = Pass(name, "inductive", inductive, self._plan(inductive), own, mask_B)
                 self._made[name].insert(0, first)
         return self._made[name]
 
@@ -87,7 +87,7 @@ class Evaluator:
     passes: Passes
 
     def evaluate(self, name: PartName, *, kinds: Sequence[NegativeKind], mrr_negatives: int = 0) -> Figures:
-        """The memory stands at the start of the part, and ends at its end."""
+        """Return the figures of a part; the memory must stand at its start, and ends at its end."""
         memory_time = self.passes.data.memory_time(name)
         kinds = [kind for kind in KIND_ORDER if kind in kinds]
         *before, last = self.passes.over(name)
@@ -114,7 +114,7 @@ class Evaluator:
         )
 
     def _rank(self, each: Pass, count: int, memory_time: float) -> Scores | None:
-        """Scores of each event and its `count` competitors; the memory is left as it was."""
+        """Return scores of each event and its `count` competitors; the memory is left as it was."""
         if not count:
             return None
         competitors = each.universe.random(EVALUATION_KEY, count, avoid_true=True)

@@ -21,9 +21,9 @@ from tpnet_dist.files.typed_json import from_json, to_json
 
 RESULTS_NAME = "results.json"
 EVALUATION_NAME = "evaluation.json"
-"""Of a finished run that was evaluated anew; the same schema."""
+"""The file of a finished run that was evaluated anew; it has the same schema."""
 VERSION = 1
-"""Of the schema; keys that are added do not change it."""
+"""The version of the schema; keys that are added do not change it."""
 _REMEDIES = {
     RESULTS_NAME: "remove it and repeat the run's command",
     EVALUATION_NAME: "remove it and evaluate the run again",
@@ -37,60 +37,60 @@ Figures = dict[str, ByKind]
 
 @dataclass(frozen=True, kw_only=True)
 class EventsPerSecond:
-    """Speed of all ranks together."""
+    """Holds the speed of all ranks together."""
 
     train: float | None = None
-    """In training steps; None of an evaluation."""
+    """Events learned from in a second; None for an evaluation."""
     score: float | None = None
-    """Scored, each against one negative of each kind, and recorded."""
+    """Events scored in a second, each against one negative of each kind, and recorded."""
     links: float | None = None
     """Links of any kind that an evaluation scored, in a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangeVolume:
-    """What rows between ranks took in training."""
+    """Holds what rows between ranks took in training."""
 
     bytes_per_event: float
-    """Between all ranks."""
+    """Bytes per event that travel between all ranks."""
     remote_rows_held: float
     """The share of other ranks' rows needed for runs of batches that were there already."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedResults:
-    """What the best weights of one seed came to; also the mean over seeds, and the deviation from it."""
+    """Holds the figures of one seed's best weights; also the mean over seeds, and the deviation from it."""
 
     val: Figures
     test: Figures
     best_epoch: float | None = None
-    """From 1 on; None of an evaluation."""
+    """The best epoch, from 1 on; None for an evaluation."""
     epochs_run: float | None = None
     events_per_second: EventsPerSecond | None = None
     exchange: ExchangeVolume | None = None
-    """Mean of the epochs; None on one rank."""
+    """The mean over epochs; None on one rank."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """How figures, speed and memory came about; without the first three, figures cannot be compared."""
+    """Says how figures, speed and memory came about; without the first three, figures cannot be compared."""
 
     batching: str
     protocol: str
     update: bool
-    """False: the memory stood still after training."""
+    """Whether the memory went on recording after training."""
     mrr_negatives: int = 0
     """Among how many random destinations each event was ranked; 0: it was not."""
     ranks: int
     device: Literal["cpu", "cuda"] | None = None
     peak_memory_bytes: int | None = None
-    """Of the rank that took most."""
+    """Peak memory of the rank that took most."""
     peak_memory_bytes_by_rank: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventCounts:
-    """Events by part of the split; events of new nodes are in no part."""
+    """Counts events by part of the split; events of new nodes are in no part."""
 
     train: int
     val: int
@@ -99,18 +99,18 @@ class EventCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class DataInfo:
-    """The event log."""
+    """Describes the event log."""
 
     folder: str
     log_id: str
-    """Of the log's manifest: logs of other content have another."""
+    """The id in the log's manifest; logs of other content have another."""
     events: EventCounts
     nodes: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Versions:
-    """What the run was made with."""
+    """Holds the versions that the run was made with."""
 
     tpnet_dist: str
     torch: str
@@ -119,10 +119,10 @@ class Versions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunInfo:
-    """Which run it was."""
+    """Says which run it was."""
 
     started: datetime
-    """When the process began that finished it; one that was broken off began before."""
+    """When the process began that finished the run; a run that was broken off began before."""
     finished: datetime
     data: DataInfo
     settings: dict[str, object]
@@ -132,13 +132,13 @@ class RunInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """All that `results.json` says."""
+    """Holds all that `results.json` says."""
 
     conditions: Conditions
     seeds: dict[int, SeedResults]
-    """At least one."""
+    """Results by seed, of at least one."""
     run: RunInfo | None = None
-    """None in files of before the schema had a version."""
+    """Which run it was; None in files of before the schema had a version."""
     baselines: dict[str, dict[str, Figures]] = field(default_factory=dict)
     """Name of a baseline → part → figures."""
     others: dict[str, object] = field(default_factory=dict)
@@ -146,12 +146,12 @@ class Results:
 
     @cached_property
     def mean(self) -> SeedResults:
-        """Over seeds."""
+        """Return the mean over seeds."""
         return self._spread[0]
 
     @cached_property
     def deviation(self) -> SeedResults | None:
-        """The standard deviation over seeds; None of one seed."""
+        """Return the standard deviation over seeds; None for one seed."""
         return self._spread[1] if len(self.seeds) > 1 else None
 
     @cached_property
@@ -163,7 +163,7 @@ class Results:
         return from_json(SeedResults, mean), from_json(SeedResults, deviation)
 
     def to_json(self) -> dict[str, Any]:
-        """The mean lies at the top, where figures of one seed are looked for."""
+        """Return the JSON object; the mean lies at the top, where figures of one seed are looked for."""
         return {
             "version": VERSION,
             **({"run": to_json(self.run)} if self.run else {}),
@@ -183,7 +183,7 @@ _KNOWN = {
 
 
 def results_from_json(content: object) -> Results:
-    """InputError: what is wrong at which key, without the file's name."""
+    """Read results; raise InputError that says what is wrong at which key, without the file's name."""
     said = from_json(dict[str, object], content)
     number = from_json(int, said.get("version"), "version")
     if number > VERSION:
@@ -204,7 +204,7 @@ def results_from_json(content: object) -> Results:
 
 
 def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
-    """Of a run's folder; None where there are none yet, one sentence of refusal where they are damaged."""
+    """Read the results in a run's folder; return None if there are none yet, refuse damaged ones."""
     path = run / name
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -220,14 +220,14 @@ def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
 
 
 def write_results(results: Results, run: Path, name: str = RESULTS_NAME) -> Path:
-    """Whole or not at all."""
+    """Write the file whole or not at all."""
     with atomic_write(run / name) as file:
         file.write(f"{json.dumps(results.to_json(), indent=2)}\n".encode())
     return run / name
 
 
 def _with_version(content: Mapping[str, Any], run: Path) -> dict[str, Any]:
-    """A file of before the schema had a version: what it leaves out is in the run's settings."""
+    """Fill in what a file of before the schema had a version leaves out, from the run's settings."""
     config = read_config(run / CONFIG_NAME)
     known = {
         "batching": config.data.batching,
@@ -245,7 +245,7 @@ def _with_version(content: Mapping[str, Any], run: Path) -> dict[str, Any]:
 def mean_and_deviation(
     figures: Sequence[Mapping[str, object]],
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Of several seeds' figures, nested alike, number by number."""
+    """Return mean and deviation of several seeds' figures, nested alike, number by number."""
     mean: dict[str, object] = {}
     deviation: dict[str, object] = {}
     for name, first in figures[0].items():
@@ -266,7 +266,7 @@ def settings_and_kinds(figures: Figures) -> Iterator[tuple[str, str, dict[str, f
 
 
 def release() -> str:
-    """Of this package; "unknown" where it was not installed."""
+    """Return the version of this package; "unknown" where it was not installed."""
     try:
         return version("tpnet-dist")
     except PackageNotFoundError:

@@ -13,11 +13,11 @@ _BANKS = {"edgebank_unlimited": "Edge\nBank", "edgebank_window": "its\nwindow"}
 _UNBOUNDED = 10_000
 
 _Column = tuple[str, list[str]]
-"""Heading and cells."""
+"""The heading of a column and its cells."""
 
 
 def print_results(results: Results, console: Console) -> None:
-    """The test part, with the standard deviation of several seeds, and the baselines beside it."""
+    """Print the test part, with the standard deviation of several seeds, and the baselines beside it."""
     figures = results.mean.test
     _print_columns(
         f"Test events, by what they are scored against ({_how(results.conditions)})",
@@ -34,13 +34,13 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def _how(conditions: Conditions) -> str:
-    """What figures depend on."""
+    """Return what figures depend on, as text."""
     frozen = "" if conditions.update else ", memory still after training"
     return f"{conditions.batching} batching, {conditions.protocol} protocol{frozen}"
 
 
 def _figure_columns(results: Results, headings: Mapping[str, str]) -> list[_Column]:
-    """Of those metrics that there are."""
+    """Return a column for each metric that there is."""
     rows = list(settings_and_kinds(results.mean.test))
     deviations = results.deviation.test if results.deviation else {}
     spreads = [deviations.get(setting, {}).get(kind, {}) for setting, kind, _ in rows]
@@ -73,7 +73,7 @@ def _bank_columns(results: Results) -> list[_Column]:
 def _print_columns(
     title: str, rows: list[tuple[str, str]], groups: list[list[_Column]], console: Console
 ) -> None:
-    """In one table, or in several beneath each other where the console is too narrow for all groups."""
+    """Print one table, or several beneath each other where the console is too narrow for all groups."""
     shown: list[_Column] = []
     for group in filter(None, groups):
         together = _table(title, rows, shown + group, console)
@@ -85,7 +85,7 @@ def _print_columns(
 
 
 def _table(title: str, rows: list[tuple[str, str]], columns: list[_Column], console: Console) -> Table:
-    """As wide as its cells, on any console: none is cut."""
+    """Return a table as wide as its cells on any console, so that none is cut."""
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("events", no_wrap=True)
     table.add_column("negatives", no_wrap=True)

@@ -15,7 +15,7 @@ from tpnet_dist.evaluation.results import Conditions, DataInfo, EventCounts, Run
 
 
 def run_info(data: RunData, started: datetime) -> RunInfo:
-    """Of a run that ends now."""
+    """Describe a run that ends now."""
     split, log = data.split, data.log
     events = EventCounts(train=len(split.train), val=len(split.val), test=len(split.test))
     return RunInfo(
@@ -30,7 +30,7 @@ def run_info(data: RunData, started: datetime) -> RunInfo:
 
 
 def conditions_of(config: Config, world: World) -> Conditions:
-    """Every rank must ask: each tells of its memory."""
+    """Return the conditions of a run. Every rank must ask, since each tells of its memory."""
     by_rank = peak_memory_by_rank(world.device)
     return Conditions(
         batching=config.data.batching,
@@ -45,7 +45,7 @@ def conditions_of(config: Config, world: World) -> Conditions:
 
 
 def peak_memory_by_rank(device: torch.device) -> list[int]:
-    """On the GPU what torch held, else what the process held."""
+    """Return peak bytes by rank: what torch held on a GPU, else what the process held."""
     mine = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_bytes()
     by_rank: list[int] = torch.cat(gather_varied(torch.tensor([mine], device=device))).tolist()
     return by_rank

@@ -1,7 +1,4 @@
-"""Score a part of the log with the model as it is, on all ranks; every rank gets all scores.
-
-Shape letters: N events of the part, X links scored per event: itself, then its negatives.
-"""
+"""Score a part of the log with the model as it is, on all ranks; every rank gets all scores."""
 
 import time
 from collections.abc import Sequence
@@ -86,7 +83,7 @@ class Scorer:
         title: str = "scoring",
         speed: Speed | None = None,
     ) -> Scores:
-        """(N, X). Records the events unless `evaluation.update` is off.
+        """(B, X). Records the events unless `evaluation.update` is off.
 
         Negatives that keep the source come before others; so do their columns. `speed`: where to count it.
         """
@@ -107,7 +104,7 @@ class Scorer:
         # in one piece: small tensors that stay would lie between the large ones that come and go, and no two
         # of these have the same size, so the heap would grow without end; and on the host: ranking 1e8 events
         # would fill a GPU
-        scores_NX, done = torch.empty(num_mine, links_per_event), 0
+        scores_BX, done = torch.empty(num_mine, links_per_event), 0
         ahead = rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch)
         with torch.inference_mode(), self.display.stage(title, len(view)), closing(ahead):  # type: ignore[type-var]
             for number, (planned, rows) in enumerate(ahead):
@@ -115,13 +112,13 @@ class Scorer:
                     raise StopRequested(asked)
                 microbatches = self.parts.batch_maker.microbatches(planned, rows)
                 logits_BX = score_microbatches(self.parts.model, microbatches)
-                scores_NX[done : done + len(planned)] = logits_BX
+                scores_BX[done : done + len(planned)] = logits_BX
                 done += len(planned)
                 # microbatches are about equal, so this rank's tell of all
                 all_of_them, own = planner.slices.num_microbatches, len(planner.slices.numbers)
                 self.display.advance(len(planned) * all_of_them // own)
         assert done == num_mine
-        everything = self._gather(scores_NX, plan, planner.slices)
+        everything = self._gather(scores_BX, plan, planner.slices)
         (speed or self.speed).add(len(view), everything.size, time.perf_counter() - started)
         return everything
 

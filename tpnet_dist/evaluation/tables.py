@@ -1,7 +1,4 @@
-"""From scores to figures: kind of negatives → metric.
-
-Shape letters: N events, X links scored per event: itself, then its negatives.
-"""
+"""From scores to figures: kind of negatives → metric."""
 
 from collections.abc import Sequence
 
@@ -17,14 +14,15 @@ Scores = npt.NDArray[np.float32]
 
 
 def tabulate(
-    kinds: Sequence[NegativeKind], scores_NX: Scores, borders: Positions, ranked_NX: Scores | None = None
+    kinds: Sequence[NegativeKind], scores_BX: Scores, borders: Positions, ranked_BX: Scores | None = None
 ) -> ByKind:
-    """One column of negatives for each kind; `ranked`: all columns compete with the event."""
+    """Compute metrics from one column of negatives for each kind; in `ranked` all columns compete with the
+    event."""
     by_kind: ByKind = {
-        kind: LinkScores(scores_NX[:, 0], scores_NX[:, column]).metrics(borders)
+        kind: LinkScores(scores_BX[:, 0], scores_BX[:, column]).metrics(borders)
         for column, kind in enumerate(kinds, start=1)
     }
-    if ranked_NX is not None:
+    if ranked_BX is not None:
         # competitors are random destinations
-        by_kind.setdefault("random", {}).update(ranking(ranked_NX[:, 0], ranked_NX[:, 1:]))
+        by_kind.setdefault("random", {}).update(ranking(ranked_BX[:, 0], ranked_BX[:, 1:]))
     return by_kind

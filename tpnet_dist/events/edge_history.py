@@ -1,7 +1,4 @@
-"""Which directed edges some events hold, since when, and when last before any event of the log.
-
-Shape letters: N events, E distinct edges.
-"""
+"""Which directed edges some events hold, since when, and when last before any event of the log."""
 
 from itertools import chain
 
@@ -16,7 +13,7 @@ EdgeKeys = npt.NDArray[np.int64]
 
 
 class EdgeHistory:
-    """The edges of N events, found by bisection; positions are event numbers of the log, rising, with gaps.
+    """The edges of B events, found by bisection; positions are event numbers of the log, rising, with gaps.
 
     Every event is one number, rank of its edge · span + position, in one sorted array: the last event of an
     edge before p is the last number below rank · span + p.
@@ -26,55 +23,55 @@ class EdgeHistory:
 
     def __init__(
         self,
-        src_N: NodeIds,
-        dst_N: NodeIds,
-        position_N: Positions,
+        src_B: NodeIds,
+        dst_B: NodeIds,
+        position_B: Positions,
         *,
         num_nodes: int,
     ) -> None:
-        if (position_N[1:] <= position_N[:-1]).any():
+        if (position_B[1:] <= position_B[:-1]).any():
             raise ValueError("positions of events must rise; give the parts of a log in order, each once")
         self.num_nodes = num_nodes
-        self._span = int(position_N[-1]) + 1 if len(position_N) else 1
-        key_N = edge_keys(src_N, dst_N, num_nodes)
+        self._span = int(position_B[-1]) + 1 if len(position_B) else 1
+        key_B = edge_keys(src_B, dst_B, num_nodes)
         # stable, so the events of an edge stay in order
-        order_N = np.argsort(key_N, kind="stable")
-        key_N, position_N = key_N[order_N], position_N[order_N]
-        is_first_N = np.ones(len(key_N), dtype=np.bool_)
-        np.not_equal(key_N[1:], key_N[:-1], out=is_first_N[1:])
-        self.keys_E: EdgeKeys = key_N[is_first_N]
+        order_B = np.argsort(key_B, kind="stable")
+        key_B, position_B = key_B[order_B], position_B[order_B]
+        is_first_B = np.ones(len(key_B), dtype=np.bool_)
+        np.not_equal(key_B[1:], key_B[:-1], out=is_first_B[1:])
+        self.keys_G: EdgeKeys = key_B[is_first_B]
         """Distinct edges, sorted; `edge_ends` takes them apart."""
-        self.first_positions_E: Positions = position_N[is_first_N]
-        assert len(self.keys_E) * self._span < 2**63, "edges × events beyond 64 bits"
-        self._events_N = np.cumsum(is_first_N, dtype=np.int64)
-        self._events_N -= 1
-        self._events_N *= self._span
-        self._events_N += position_N
+        self.first_positions_G: Positions = position_B[is_first_B]
+        assert len(self.keys_G) * self._span < 2**63, "edges × events beyond 64 bits"
+        self._events_B = np.cumsum(is_first_B, dtype=np.int64)
+        self._events_B -= 1
+        self._events_B *= self._span
+        self._events_B += position_B
 
     @classmethod
     def of(cls, *views: EventView) -> "EdgeHistory":
         """Of one or several parts of a log, in order."""
         size, log = sum(len(view) for view in views), views[0].log
-        src_N, dst_N = np.empty((2, size), dtype=np.int32)
-        position_N = np.empty(size, dtype=np.int64)
+        src_B, dst_B = np.empty((2, size), dtype=np.int32)
+        position_B = np.empty(size, dtype=np.int64)
         start = 0
         for chunk in chain.from_iterable(view.stream() for view in views):
             rows = slice(start, start + len(chunk))
-            src_N[rows], dst_N[rows] = chunk.columns.src, chunk.columns.dst
-            position_N[rows] = chunk.index
+            src_B[rows], dst_B[rows] = chunk.columns.src, chunk.columns.dst
+            position_B[rows] = chunk.index
             start += len(chunk)
-        return cls(src_N, dst_N, position_N, num_nodes=log.num_nodes)
+        return cls(src_B, dst_B, position_B, num_nodes=log.num_nodes)
 
-    def last_before(self, src_B: NodeIds, dst_B: NodeIds, position: int | Positions) -> Positions:
+    def last_before(self, src_Q: NodeIds, dst_Q: NodeIds, position: int | Positions) -> Positions:
         """The position of each edge's last event before `position` (one, or one each); -1 where none is."""
-        rank_B = places_in(self.keys_E, edge_keys(src_B, dst_B, self.num_nodes))
-        limit_B = rank_B * self._span + np.clip(position, 0, self._span)
-        place_B = np.searchsorted(self._events_N, limit_B) - 1
-        found_B = (rank_B >= 0) & (place_B >= 0)
-        last_B = np.full(len(rank_B), -1, dtype=np.int64)
-        last_B[found_B] = self._events_N[place_B[found_B]] - rank_B[found_B] * self._span
+        rank_Q = places_in(self.keys_G, edge_keys(src_Q, dst_Q, self.num_nodes))
+        limit_Q = rank_Q * self._span + np.clip(position, 0, self._span)
+        place_Q = np.searchsorted(self._events_B, limit_Q) - 1
+        found_Q = (rank_Q >= 0) & (place_Q >= 0)
+        last_Q = np.full(len(rank_Q), -1, dtype=np.int64)
+        last_Q[found_Q] = self._events_B[place_Q[found_Q]] - rank_Q[found_Q] * self._span
         # what lies before the first event of an edge belongs to another one
-        return np.maximum(last_B, -1)
+        return np.maximum(last_Q, -1)
 
 
 def edge_keys(src_B: NodeIds, dst_B: NodeIds, num_nodes: int) -> EdgeKeys:
@@ -91,9 +88,9 @@ def edge_ends(key_B: EdgeKeys, num_nodes: int) -> tuple[NodeIds, NodeIds]:
     return src_B.astype(np.int32), dst_B.astype(np.int32)
 
 
-def places_in(sorted_E: npt.NDArray[np.integer], value_B: npt.NDArray[np.integer]) -> Positions:
+def places_in(sorted_U: npt.NDArray[np.integer], value_Q: npt.NDArray[np.integer]) -> Positions:
     """Where each value stands among sorted distinct ones; -1 where it does not."""
-    place_B = np.searchsorted(sorted_E, value_B)
-    known_B = place_B < len(sorted_E)
-    known_B[known_B] = sorted_E[place_B[known_B]] == value_B[known_B]
-    return np.where(known_B, place_B, -1)
+    place_Q = np.searchsorted(sorted_U, value_Q)
+    known_Q = place_Q < len(sorted_U)
+    known_Q[known_Q] = sorted_U[place_Q[known_Q]] == value_Q[known_Q]
+    return np.where(known_Q, place_Q, -1)

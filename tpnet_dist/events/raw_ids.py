@@ -87,7 +87,7 @@ class RawIds:
                 for row in missing.tolist():
                     if not is_usable_B[row]:
                         raise InputError(
-                            f"id {ids[row]!s} is no whole number, as all ids of this log are; mend it"
+                            f"id {ids[row]!s} is no whole number, as all ids of this log are; correct it"
                         )
                     name = values[row] if self.is_text else int(values[row])
                     names.setdefault((self._space(side), name), []).append((side, row))
@@ -157,7 +157,7 @@ class RawIds:
         if not self.is_text:
             return _plain_integers(texts)
         if not all(texts):
-            raise InputError("an id is empty, but nodes have names; mend it")
+            raise InputError("an id is empty, but nodes have names; correct it")
         return texts, np.ones(len(texts), bool)
 
 
@@ -201,7 +201,7 @@ def _text_of(one: object) -> str:
     """Without blanks around it, as logs have ids; refuse what is only taken for a name by mistake: None, NaN,
     True."""
     if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
-        raise InputError(f"id {one!r} is neither text nor a whole number; mend it")
+        raise InputError(f"id {one!r} is neither text nor a whole number; correct it")
     return str(one).strip()
 
 

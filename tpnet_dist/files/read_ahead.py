@@ -32,8 +32,8 @@ def read_ahead(items: Iterable[Item], depth: int, *, to_the_brim: bool = False) 
     ready: queue.Queue[object] = queue.Queue(maxsize=depth)
     abandoned = threading.Event()
     progress, taken = _Progress(), 0
-    words = (progress.count(items), ready, abandoned)
-    thread = threading.Thread(target=_produce, args=words, daemon=True)
+    args = (progress.count(items), ready, abandoned)
+    thread = threading.Thread(target=_produce, args=args, daemon=True)
     thread.start()
     _running[thread] = abandoned
     try:

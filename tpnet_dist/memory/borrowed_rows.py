@@ -3,8 +3,6 @@
 A copy stays right where every event of its node is replayed on it; `Closure.right_U` says how far. Layer 0
 never changes, so it is right for as long as the copy has a slot. All this is settled when a run is planned;
 the rows follow when it is carried out.
-
-Shape letters: U other ranks' nodes of a run, C slots.
 """
 
 import numpy as np
@@ -25,35 +23,35 @@ _SHARE_EVICTED = 8
 class BorrowedRows:
     """Slots for `capacity` copies, or as many as runs need that are not recorded yet."""
 
-    def __init__(self, capacity: int, num_remote: int, like_XLD: Tensor, clocks: Clocks) -> None:
+    def __init__(self, capacity: int, num_remote: int, like_NLD: Tensor, clocks: Clocks) -> None:
         """`num_remote`: rows that other ranks own; `clocks`: of own rows, to which those of the slots are
         added."""
         self.capacity, self.holds_all, self.clocks = min(capacity, num_remote), capacity >= num_remote, clocks
-        self.rows_CLD = like_XLD.new_empty(0, *like_XLD.shape[1:])
+        self.rows_VLD = like_NLD.new_empty(0, *like_NLD.shape[1:])
         self.clear()
 
     def clear(self) -> None:
         """Forget all copies."""
         self._run = self._in_use_since = 1
-        self._node_C: Integers = np.full(len(self.rows_CLD), -1)
-        self._held_C = np.zeros(len(self.rows_CLD), np.int8)
-        self._used_C = np.zeros(len(self.rows_CLD), np.int64)
+        self._node_V: Integers = np.full(len(self.rows_VLD), -1)
+        self._held_V = np.zeros(len(self.rows_VLD), np.int8)
+        self._used_V = np.zeros(len(self.rows_VLD), np.int64)
         self._index_slots()
 
     def forget_events(self) -> None:
         """Of all copies layer 0 alone is right."""
-        np.minimum(self._held_C, 1, out=self._held_C)
+        np.minimum(self._held_V, 1, out=self._held_V)
 
     def fit(self) -> Fit:
         """Of the rows in use in the slots there may be."""
-        in_use = int((self._used_C >= self._in_use_since).sum())
+        in_use = int((self._used_V >= self._in_use_since).sum())
         if self.holds_all or 2 * in_use <= self.capacity:
             return Fit.TWICE
         return Fit.ONCE if in_use <= self.capacity else Fit.NOT
 
     @property
     def num_held(self) -> int:
-        return int((self._node_C >= 0).sum())
+        return int((self._node_V >= 0).sum())
 
     def admit(self, closure: Closure, num_open: int) -> tuple[Integers, npt.NDArray[np.int8]]:
         """Give a slot to every node that the run needs; how many hops of layers each has there already, plus
@@ -62,65 +60,65 @@ class BorrowedRows:
         self._run += 1
         self._in_use_since = self._run - num_open
         slot_U = np.empty(len(closure.node_U), np.int64)
-        find_in_index(closure.node_U, self._index, self._node_C, slot_U)
+        find_in_index(closure.node_U, self._index, self._node_V, slot_U)
         is_needed_U = closure.need_U >= 0
-        self._used_C[slot_U[is_needed_U & (slot_U >= 0)]] = self._run
+        self._used_V[slot_U[is_needed_U & (slot_U >= 0)]] = self._run
         is_new_U = is_needed_U & (slot_U < 0)
         slot_U[is_new_U] = self._take_slots(closure.node_U[is_new_U])
         # nodes that the run does not need may just have lost theirs
         has_slot_U = slot_U >= 0
-        has_slot_U[has_slot_U] = self._node_C[slot_U[has_slot_U]] == closure.node_U[has_slot_U]
+        has_slot_U[has_slot_U] = self._node_V[slot_U[has_slot_U]] == closure.node_U[has_slot_U]
         held_U = np.zeros_like(closure.need_U)
-        held_U[has_slot_U] = self._held_C[slot_U[has_slot_U]]
+        held_U[has_slot_U] = self._held_V[slot_U[has_slot_U]]
         after_U = np.minimum(closure.right_U + 1, np.maximum(held_U, closure.need_U + 1))
-        self._held_C[slot_U[has_slot_U]] = after_U[has_slot_U]
+        self._held_V[slot_U[has_slot_U]] = after_U[has_slot_U]
         return slot_U, held_U
 
     def _take_slots(self, node_U: Integers) -> Integers:
-        free = np.flatnonzero(self._node_C < 0) if len(node_U) else np.empty(0, np.int64)
+        free = np.flatnonzero(self._node_V < 0) if len(node_U) else np.empty(0, np.int64)
         if len(free) < len(node_U):
             free = self._make_room(len(node_U), free)
         taken: Integers = free[: len(node_U)]
-        self._node_C[taken], self._held_C[taken], self._used_C[taken] = node_U, 0, self._run
-        add_to_index(taken, self._index, self._node_C)
+        self._node_V[taken], self._held_V[taken], self._used_V[taken] = node_U, 0, self._run
+        add_to_index(taken, self._index, self._node_V)
         return taken
 
     def _make_room(self, count: int, free: Integers) -> Integers:
         """Slots of rows that were not needed for longest, or new ones."""
-        size, missing = len(self._node_C), count - len(free)
+        size, missing = len(self._node_V), count - len(free)
         if size < self.capacity:
             self._grow(min(self.capacity, max(size + missing, 2 * size)))
-        free = np.flatnonzero(self._node_C < 0)
+        free = np.flatnonzero(self._node_V < 0)
         if (missing := count - len(free)) > 0:
-            idle = np.flatnonzero((self._used_C < self._in_use_since) & (self._node_C >= 0))
-            evicted = idle[np.argsort(self._used_C[idle], kind="stable")]
-            evicted = evicted[: max(missing, len(self._node_C) // _SHARE_EVICTED)]
-            self._node_C[evicted] = -1
+            idle = np.flatnonzero((self._used_V < self._in_use_since) & (self._node_V >= 0))
+            evicted = idle[np.argsort(self._used_V[idle], kind="stable")]
+            evicted = evicted[: max(missing, len(self._node_V) // _SHARE_EVICTED)]
+            self._node_V[evicted] = -1
             if len(evicted) < missing:
                 # more are needed than the capacity
-                self._grow(len(self._node_C) + missing - len(evicted))
+                self._grow(len(self._node_V) + missing - len(evicted))
             self._index_slots()
-            free = np.flatnonzero(self._node_C < 0)
+            free = np.flatnonzero(self._node_V < 0)
         return free
 
     def _grow(self, size: int) -> None:
-        more = size - len(self._node_C)
+        more = size - len(self._node_V)
         # whoever needs it may be scoring: what is made in inference mode cannot be changed outside it
         with torch.inference_mode(False):
-            rows_CLD = self.rows_CLD.new_empty(size, *self.rows_CLD.shape[1:])
-        rows_CLD[: len(self.rows_CLD)] = self.rows_CLD
-        self.rows_CLD = rows_CLD
-        self._node_C = np.append(self._node_C, np.full(more, -1))
-        self._held_C = np.append(self._held_C, np.zeros(more, np.int8))
-        self._used_C = np.append(self._used_C, np.zeros(more, np.int64))
+            rows_VLD = self.rows_VLD.new_empty(size, *self.rows_VLD.shape[1:])
+        rows_VLD[: len(self.rows_VLD)] = self.rows_VLD
+        self.rows_VLD = rows_VLD
+        self._node_V = np.append(self._node_V, np.full(more, -1))
+        self._held_V = np.append(self._held_V, np.zeros(more, np.int8))
+        self._used_V = np.append(self._used_V, np.zeros(more, np.int64))
         # clocks of the slots lie at the end, the first slot's last
-        own = len(self.clocks.time_X) - (size - more)
-        for name in ("time_X", "degree_X"):
+        own = len(self.clocks.time_V) - (size - more)
+        for name in ("time_V", "degree_V"):
             old = getattr(self.clocks, name)
-            if name == "time_X" or self.clocks.keeps_degree:
+            if name == "time_V" or self.clocks.keeps_degree:
                 setattr(self.clocks, name, np.insert(old, own, np.zeros(more)))
         self._index_slots()
 
     def _index_slots(self) -> None:
-        self._index = new_index(len(self._node_C))
-        add_to_index(np.flatnonzero(self._node_C >= 0), self._index, self._node_C)
+        self._index = new_index(len(self._node_V))
+        add_to_index(np.flatnonzero(self._node_V >= 0), self._index, self._node_V)

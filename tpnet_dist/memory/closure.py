@@ -15,7 +15,7 @@ reads row 2, it borrows all of it and replays (0,2) on the copy first.
 A row that is wanted with layer l is wanted with the layers below it, at least as long. So wants are counted:
 so many hops.
 
-Shape letters: U distinct nodes of other ranks, R nodes that are read; k is the number of hops.
+U counts distinct nodes of other ranks here, and k is the number of hops.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Closure(NamedTuple):
     """Which of these nodes an end's is; -1: this rank's own."""
     hops_E: npt.NDArray[np.int8]
     """Layers of up to so many hops of the end's node are changed by it here; 0: none."""
-    other_R: Integers
+    other_A: Integers
     """The same of nodes that are read."""
     changes_U: npt.NDArray[np.bool_]
     """Which of these nodes have events in the run."""
@@ -58,48 +58,48 @@ class Closure(NamedTuple):
 
 def close(run: EventRun, reads: list[Integers], own: range, hops: int) -> Closure:
     """`reads`: for each batch the nodes whose rows this rank wants before it."""
-    node_R = np.concatenate([*reads, np.empty(0, np.int64)])
+    node_A = np.concatenate([*reads, np.empty(0, np.int64)])
     read_border = np.cumsum([0, *map(len, reads)])
-    other_E, other_R = np.full(len(run.node_E), -1), np.full(len(node_R), -1)
+    other_E, other_A = np.full(len(run.node_E), -1), np.full(len(node_A), -1)
     hops_E = np.full(len(run.node_E), hops, np.int8)
     # counted from the first own node on; as unsigned numbers, those before it are beyond the last
-    size = sum(int(((nodes - own.start).view(np.uint64) >= len(own)).sum()) for nodes in (run.node_E, node_R))
+    size = sum(int(((nodes - own.start).view(np.uint64) >= len(own)).sum()) for nodes in (run.node_E, node_A))
     node_U, need_U, right_U = np.empty(size, np.int64), np.full(size, -1, np.int8), np.zeros(size, np.int8)
     index = new_index(size)
     if not size:
         # all is this rank's own: all of it is replayed here
-        return Closure(node_U, need_U, right_U, other_E, hops_E, other_R, node_U > 0, index)
+        return Closure(node_U, need_U, right_U, other_E, hops_E, other_A, node_U > 0, index)
     count = _number_others(run.node_E, own.start, own.stop, index, node_U, other_E, 0)
-    count = _number_others(node_R, own.start, own.stop, index, node_U, other_R, count)
+    count = _number_others(node_A, own.start, own.stop, index, node_U, other_A, count)
     until_Uk, last_U = np.zeros((count, hops + 1), np.int64), np.full(count, -1)
-    _want_reads(other_R, read_border, hops, need_U, until_Uk)
+    _want_reads(other_A, read_border, hops, need_U, until_Uk)
     _follow_back(run.border, other_E, hops, hops_E, need_U, until_Uk, last_U)
     # what stays right: layers that were replayed to the node's last event
     right_U[:count] = (until_Uk[:, 1:] > last_U[:, None]).sum(1)
     return Closure(
-        *(node_U[:count], need_U[:count], right_U[:count], other_E, hops_E, other_R, last_U >= 0, index)
+        *(node_U[:count], need_U[:count], right_U[:count], other_E, hops_E, other_A, last_U >= 0, index)
     )
 
 
 @compiled
-def _number_others(node_X, first_own, stop_own, index, node_U, other_X, count):
+def _number_others(nodes, first_own, stop_own, index, node_U, others, count):
     """Number the nodes of other ranks in the order they come."""
-    for i in range(len(node_X)):
-        if node_X[i] < first_own or node_X[i] >= stop_own:
-            other_X[i] = number_of(node_X[i], index, node_U, count)
-            count += other_X[i] == count
+    for i in range(len(nodes)):
+        if nodes[i] < first_own or nodes[i] >= stop_own:
+            others[i] = number_of(nodes[i], index, node_U, count)
+            count += others[i] == count
     return count
 
 
 @compiled
-def _want_reads(other_R, read_border, hops, need_U, until_Uk):
+def _want_reads(other_A, read_border, hops, need_U, until_Uk):
     """Layers of h hops of node u are wanted with all batches before until_Uk[u, h]."""
     for batch in range(len(read_border) - 1):
         for i in range(read_border[batch], read_border[batch + 1]):
-            if other_R[i] >= 0:
-                need_U[other_R[i]] = hops
+            if other_A[i] >= 0:
+                need_U[other_A[i]] = hops
                 for hop in range(1, hops + 1):
-                    until_Uk[other_R[i], hop] = batch
+                    until_Uk[other_A[i], hop] = batch
 
 
 @compiled

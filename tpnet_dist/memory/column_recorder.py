@@ -8,8 +8,6 @@ record all events by itself. Afterwards blocks are swapped, and every rank has w
 
 Blocks are swapped some nodes at a time, and memory that was sent is given back to the system before more is
 taken. So a rank never holds much more than its share of rows. Clocks of all nodes are held until then.
-
-Shape letter: N all nodes.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,7 +42,7 @@ class ColumnRecorder:
     def __init__(self, table: RowTable, blocks: Blocks, exchange: Exchange, seed: int) -> None:
         self.table, self.blocks, self.exchange, self.seed = table, blocks, exchange, seed
 
-    def pay(self, num_events: int) -> bool:
+    def is_worthwhile(self, num_events: int) -> bool:
         """Whether they save time for so many events, and fit: a rule that all ranks evaluate alike."""
         num_ranks, num_nodes = self.exchange.num_ranks, self.blocks.num_rows
         _, layers, width = self.table.rows_NLD.shape
@@ -61,13 +59,13 @@ class ColumnRecorder:
         walk, rows_NLD = self.table.walk, self.table.rows_NLD
         release_pages(rows_NLD)
         columns_NLD = self._draw(epoch)
-        nobody_XLD, clocks = columns_NLD[:0], Clocks.zeros(len(columns_NLD), with_degree=walk.keeps_degree)
+        nobody_VLD, clocks = columns_NLD[:0], Clocks.zeros(len(columns_NLD), with_degree=walk.keeps_degree)
         now = 0.0
         for run in runs:
             run.check(len(columns_NLD), now)
             hops_E = np.full(len(run.node_E), walk.hops, np.int8)
             ends = Ends(run.node_E, partners(run.node_E), hops_E, run.time_E, run.border)
-            record_on_host(columns_NLD, nobody_XLD, ends, range(run.num_batches), clocks, walk.rules)
+            record_on_host(columns_NLD, nobody_VLD, ends, range(run.num_batches), clocks, walk.rules)
             self.exchange.stats.batches += run.num_batches
             self.exchange.stats.ends_replayed += len(run.node_E)
             now = float(run.time_E[-1]) if len(run.time_E) else now

@@ -13,8 +13,6 @@ lie in one array, those of borrowed rows counted from its end, as Python does.
 `record_on_host` is compiled by numba and releases the interpreter, so it runs beside the model.
 `record_on_device` does the same with torch operations on any device, for CUDA and as the reference in tests:
 one program sums a row's messages in their order, so it is deterministic.
-
-Shape letters: T distinct receivers of a batch, S timescales, X rows of a table, M terms of sums.
 """
 
 from dataclasses import dataclass
@@ -39,8 +37,8 @@ ENDS_AHEAD = 12
 class Clocks:
     """When each row had its last event; own rows, then borrowed ones, the first of them last. On the host."""
 
-    time_X: npt.NDArray[np.float64]
-    degree_X: npt.NDArray[np.float64]
+    time_V: npt.NDArray[np.float64]
+    degree_V: npt.NDArray[np.float64]
     """Sum of the weights of the node's events on its clock; empty for walks that do not divide by it."""
     keeps_degree: bool
 
@@ -50,7 +48,7 @@ class Clocks:
 
     def columns(self) -> list[npt.NDArray[np.float64]]:
         """What there is of each row."""
-        return [self.time_X, self.degree_X] if self.keeps_degree else [self.time_X]
+        return [self.time_V, self.degree_V] if self.keeps_degree else [self.time_V]
 
 
 class Ends(NamedTuple):
@@ -70,75 +68,75 @@ class Factors(NamedTuple):
     """Of one batch: what each message weighs and each row has faded by, for each timescale. Reused for the
     next batch. The last three are of the batch's distinct receivers."""
 
-    weight_ES: npt.NDArray[np.float64]
+    weight_EW: npt.NDArray[np.float64]
     """Of a message on layers of one hop."""
-    step_ES: npt.NDArray[np.float64]
+    step_EW: npt.NDArray[np.float64]
     """By which it is multiplied for each further hop."""
-    fade_ES: npt.NDArray[np.float64]
+    fade_EW: npt.NDArray[np.float64]
     """For each hop, with a receiver's first message; else 1."""
     turn_E: npt.NDArray[np.int64]
     """Which of the distinct receivers an end has."""
     cells: npt.NDArray[np.int32]
     """A hash table of their places."""
-    place_T: npt.NDArray[np.int64]
-    clock_T: npt.NDArray[np.float64]
+    place_U: npt.NDArray[np.int64]
+    clock_U: npt.NDArray[np.float64]
     """Of its last event of the batch."""
-    silent_TS: npt.NDArray[np.float64]
+    silent_UW: npt.NDArray[np.float64]
     """Faded by for each hop since the event before."""
 
     @classmethod
     def room(cls, ends: Ends, batches: range, rules: LayerRules) -> "Factors":
         size = int(np.diff(ends.border[batches.start : batches.stop + 1]).max(initial=0))
-        weight_ES, step_ES, fade_ES, silent_TS = np.empty((4, size, len(rules.rate_S)))
-        turn_E, place_T = np.empty((2, size), np.int64)
-        return cls(weight_ES, step_ES, fade_ES, turn_E, new_index(size), place_T, np.empty(size), silent_TS)
+        weight_EW, step_EW, fade_EW, silent_UW = np.empty((4, size, len(rules.rate_W)))
+        turn_E, place_U = np.empty((2, size), np.int64)
+        return cls(weight_EW, step_EW, fade_EW, turn_E, new_index(size), place_U, np.empty(size), silent_UW)
 
 
 @compiled
-def _weigh(ends, start, stop, clock_X, degree_X, rules, factors):
+def _weigh(ends, start, stop, clock_V, degree_V, rules, factors):
     """Fills the factors of a batch, and moves the clocks."""
-    receiver_E, turn_E, clock_T = ends.receiver_E[start:stop], factors.turn_E, factors.clock_T
-    sender_E, time_E, rate_S = ends.sender_E[start:stop], ends.time_E[start:stop], rules.rate_S
-    num_ends, scales, count = stop - start, len(rate_S), 0
+    receiver_E, turn_E, clock_U = ends.receiver_E[start:stop], factors.turn_E, factors.clock_U
+    sender_E, time_E, rate_W = ends.sender_E[start:stop], ends.time_E[start:stop], rules.rate_W
+    num_ends, scales, count = stop - start, len(rate_W), 0
     clear_index(factors.cells)
     for e in range(num_ends):
-        turn_E[e] = turn = number_of(receiver_E[e], factors.cells, factors.place_T, count)
+        turn_E[e] = turn = number_of(receiver_E[e], factors.cells, factors.place_U, count)
         count += turn == count
         # times do not decrease, so a node's last one stays
-        clock_T[turn] = time_E[e]
+        clock_U[turn] = time_E[e]
     for turn in range(count):
-        silent = clock_T[turn] - clock_X[factors.place_T[turn]]
+        silent = clock_U[turn] - clock_V[factors.place_U[turn]]
         for s in range(scales):
-            factors.silent_TS[turn, s] = np.exp(-rate_S[s] * silent)
+            factors.silent_UW[turn, s] = np.exp(-rate_W[s] * silent)
     count = 0
     for e in range(num_ends):
         turn, sender = turn_E[e], sender_E[e]
         is_first = turn == count
         count += is_first
-        age, elapsed = clock_T[turn] - time_E[e], clock_T[turn] - clock_X[sender]
+        age, elapsed = clock_U[turn] - time_E[e], clock_U[turn] - clock_V[sender]
         # an event's ends lie side by side: mostly its sender is a receiver too, and was silent for as long
         other = -1
         if e > 0 and receiver_E[e - 1] == sender:
             other = turn_E[e - 1]
         elif e + 1 < num_ends and receiver_E[e + 1] == sender:
             other = turn_E[e + 1]
-        is_known = other >= 0 and clock_T[other] == clock_T[turn]
+        is_known = other >= 0 and clock_U[other] == clock_U[turn]
         for s in range(scales):
-            factors.weight_ES[e, s] = np.exp(-rate_S[s] * age) if age > 0 else 1.0
-            factors.fade_ES[e, s] = factors.silent_TS[turn, s] if is_first else 1.0
+            factors.weight_EW[e, s] = np.exp(-rate_W[s] * age) if age > 0 else 1.0
+            factors.fade_EW[e, s] = factors.silent_UW[turn, s] if is_first else 1.0
             if rules.divides_by_degree:
-                factors.step_ES[e, s] = 1 / max(degree_X[sender], 1.0)
+                factors.step_EW[e, s] = 1 / max(degree_V[sender], 1.0)
             elif is_known:
-                factors.step_ES[e, s] = factors.silent_TS[other, s]
+                factors.step_EW[e, s] = factors.silent_UW[other, s]
             else:
-                factors.step_ES[e, s] = np.exp(-rate_S[s] * elapsed)
+                factors.step_EW[e, s] = np.exp(-rate_W[s] * elapsed)
     for turn in range(count):
-        clock_X[factors.place_T[turn]] = clock_T[turn]
+        clock_V[factors.place_U[turn]] = clock_U[turn]
     if rules.divides_by_degree:
         for turn in range(count):
-            degree_X[factors.place_T[turn]] *= factors.silent_TS[turn, 0]
+            degree_V[factors.place_U[turn]] *= factors.silent_UW[turn, 0]
         for e in range(num_ends):
-            degree_X[receiver_E[e]] += factors.weight_ES[e, 0]
+            degree_V[receiver_E[e]] += factors.weight_EW[e, 0]
 
 
 @compiled
@@ -150,13 +148,13 @@ def _further(factor, step, hop, divides):
 
 
 @fused
-def _record(own_XLD, borrowed_XLD, ends, first, stop, clock_X, degree_X, rules, factors):
+def _record(own_VLD, borrowed_VLD, ends, first, stop, clock_V, degree_V, rules, factors):
     # the loops are written out: numba inlines no function of arrays, and a call costs more than a sum
-    _, layers, width = own_XLD.shape
-    line, number, divides = CACHE_LINE // own_XLD.itemsize, own_XLD.dtype.type, rules.divides_by_degree
+    _, layers, width = own_VLD.shape
+    line, number, divides = CACHE_LINE // own_VLD.itemsize, own_VLD.dtype.type, rules.divides_by_degree
     for batch in range(first, stop):
         start, end = ends.border[batch], ends.border[batch + 1]
-        _weigh(ends, start, end, clock_X, degree_X, rules, factors)
+        _weigh(ends, start, end, clock_V, degree_V, rules, factors)
         for layer in range(layers - 1, 0, -1):
             parent, hop, scale = rules.parent_L[layer], rules.hop_L[layer], rules.scale_L[layer]
             for e in range(start, end):
@@ -164,23 +162,23 @@ def _record(own_XLD, borrowed_XLD, ends, first, stop, clock_X, degree_X, rules, 
                     soon, its_sender = ends.receiver_E[e + ENDS_AHEAD], ends.sender_E[e + ENDS_AHEAD]
                     if soon >= 0:
                         for d in range(0, layers * width, line):
-                            prefetch(own_XLD, (soon, 0, d))
+                            prefetch(own_VLD, (soon, 0, d))
                     else:
                         for d in range(0, layers * width, line):
-                            prefetch(borrowed_XLD, (-1 - soon, 0, d))
+                            prefetch(borrowed_VLD, (-1 - soon, 0, d))
                     # an own sender is the receiver of the event's other end
                     if its_sender < 0:
                         for d in range(0, layers * width, line):
-                            prefetch(borrowed_XLD, (-1 - its_sender, 0, d))
+                            prefetch(borrowed_VLD, (-1 - its_sender, 0, d))
                 if ends.hops_E[e] < hop:
                     continue
                 to, sender, i = ends.receiver_E[e], ends.sender_E[e], e - start
-                to_D = own_XLD[to, layer] if to >= 0 else borrowed_XLD[-1 - to, layer]
-                from_D = own_XLD[sender, parent] if sender >= 0 else borrowed_XLD[-1 - sender, parent]
+                to_D = own_VLD[to, layer] if to >= 0 else borrowed_VLD[-1 - to, layer]
+                from_D = own_VLD[sender, parent] if sender >= 0 else borrowed_VLD[-1 - sender, parent]
                 weight = number(
-                    _further(factors.weight_ES[i, scale], factors.step_ES[i, scale], hop, divides)
+                    _further(factors.weight_EW[i, scale], factors.step_EW[i, scale], hop, divides)
                 )
-                fade_hop = factors.fade_ES[i, scale]
+                fade_hop = factors.fade_EW[i, scale]
                 if fade_hop != 1:
                     fade = number(_further(fade_hop, fade_hop, 1 if divides else hop, divides))
                     for d in range(width):
@@ -196,73 +194,73 @@ def is_compiled() -> bool:
 
 
 def record_on_host(
-    own_XLD: Tensor, borrowed_XLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
+    own_VLD: Tensor, borrowed_VLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
 ) -> None:
     """Replay consecutive batches."""
     _record(
-        *(own_XLD.numpy(), borrowed_XLD.numpy(), ends, batches.start, batches.stop),
-        *(clocks.time_X, clocks.degree_X, rules, Factors.room(ends, batches, rules)),
+        *(own_VLD.numpy(), borrowed_VLD.numpy(), ends, batches.start, batches.stop),
+        *(clocks.time_V, clocks.degree_V, rules, Factors.room(ends, batches, rules)),
     )
 
 
 def record_on_device(
-    own_XLD: Tensor, borrowed_XLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
+    own_VLD: Tensor, borrowed_VLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
 ) -> None:
     """The same with torch operations, on any device: a sum of each receiver's terms for each layer."""
     for batch in batches:
         here = slice(ends.border[batch], ends.border[batch + 1])
         to_E, from_E, most_E = ends.receiver_E[here], ends.sender_E[here], ends.hops_E[here]
         factors = Factors.room(ends, range(batch, batch + 1), rules)
-        _weigh(ends, here.start, here.stop, clocks.time_X, clocks.degree_X, rules, factors)
+        _weigh(ends, here.start, here.stop, clocks.time_V, clocks.degree_V, rules, factors)
         for layer in range(len(rules.parent_L) - 1, 0, -1):
             hop, scale = rules.hop_L[layer], rules.scale_L[layer]
             further = min(hop - 1, 1) if rules.divides_by_degree else hop - 1
-            weight_E = factors.weight_ES[:, scale] * factors.step_ES[:, scale] ** further
-            fade_E = factors.fade_ES[:, scale] ** (1 if rules.divides_by_degree else hop)
+            weight_E = factors.weight_EW[:, scale] * factors.step_EW[:, scale] ** further
+            fade_E = factors.fade_EW[:, scale] ** (1 if rules.divides_by_degree else hop)
             by_row = np.argsort(to_E, kind="stable")
             by_row = by_row[most_E[by_row] >= hop]
-            to_T, first_T = np.unique(to_E[by_row], return_index=True)
+            to_U, first_U = np.unique(to_E[by_row], return_index=True)
             # a row's own layer, faded, comes before its messages
-            place_M = np.insert(from_E[by_row], first_T, to_T)
-            layer_M = np.insert(np.full(len(by_row), rules.parent_L[layer]), first_T, layer)
-            weight_M = np.insert(weight_E[by_row], first_T, fade_E[by_row[first_T]])
-            term_MD = _layers_at(own_XLD, borrowed_XLD, place_M, layer_M)
-            new_TD = _bag_sums(term_MD, first_T + np.arange(len(to_T)), weight_M)
-            for table_XLD, chosen_T, row_T in (
-                (own_XLD, to_T >= 0, to_T),
-                (borrowed_XLD, to_T < 0, -1 - to_T),
+            place_A = np.insert(from_E[by_row], first_U, to_U)
+            layer_A = np.insert(np.full(len(by_row), rules.parent_L[layer]), first_U, layer)
+            weight_A = np.insert(weight_E[by_row], first_U, fade_E[by_row[first_U]])
+            term_AD = _layers_at(own_VLD, borrowed_VLD, place_A, layer_A)
+            new_UD = _bag_sums(term_AD, first_U + np.arange(len(to_U)), weight_A)
+            for table_VLD, chosen_U, row_U in (
+                (own_VLD, to_U >= 0, to_U),
+                (borrowed_VLD, to_U < 0, -1 - to_U),
             ):
                 rows, chosen = (
-                    _on(own_XLD.device, each) for each in (row_T[chosen_T], np.flatnonzero(chosen_T))
+                    _on(own_VLD.device, each) for each in (row_U[chosen_U], np.flatnonzero(chosen_U))
                 )
-                table_XLD[:, layer].index_copy_(0, rows, new_TD[chosen])
+                table_VLD[:, layer].index_copy_(0, rows, new_UD[chosen])
 
 
 def _layers_at(
-    own_XLD: Tensor, borrowed_XLD: Tensor, place_M: npt.NDArray[np.int64], layer_M: npt.NDArray[np.int64]
+    own_VLD: Tensor, borrowed_VLD: Tensor, place_A: npt.NDArray[np.int64], layer_A: npt.NDArray[np.int64]
 ) -> Tensor:
-    """(M, D): one layer of each of these rows."""
-    layers_MD = own_XLD.new_empty(len(place_M), own_XLD.shape[2])
-    for table_XLD, chosen_M, row_M in (
-        (own_XLD, place_M >= 0, place_M),
-        (borrowed_XLD, place_M < 0, -1 - place_M),
+    """(A, D): one layer of each of these rows."""
+    layers_AD = own_VLD.new_empty(len(place_A), own_VLD.shape[2])
+    for table_VLD, chosen_A, row_A in (
+        (own_VLD, place_A >= 0, place_A),
+        (borrowed_VLD, place_A < 0, -1 - place_A),
     ):
         chosen, rows, layers = (
-            _on(own_XLD.device, each)
-            for each in (np.flatnonzero(chosen_M), row_M[chosen_M], layer_M[chosen_M])
+            _on(own_VLD.device, each)
+            for each in (np.flatnonzero(chosen_A), row_A[chosen_A], layer_A[chosen_A])
         )
-        layers_MD[chosen] = table_XLD[rows, layers]
-    return layers_MD
+        layers_AD[chosen] = table_VLD[rows, layers]
+    return layers_AD
 
 
-def _bag_sums(term_MD: Tensor, first_T: npt.NDArray[np.int64], weight_M: npt.NDArray[np.float64]) -> Tensor:
-    """(T, D): weighted sums of consecutive terms, made in their order."""
+def _bag_sums(term_AD: Tensor, first_U: npt.NDArray[np.int64], weight_A: npt.NDArray[np.float64]) -> Tensor:
+    """(U, D): weighted sums of consecutive terms, made in their order."""
     return F.embedding_bag(
-        torch.arange(len(term_MD), device=term_MD.device),
-        term_MD,
-        _on(term_MD.device, first_T),
+        torch.arange(len(term_AD), device=term_AD.device),
+        term_AD,
+        _on(term_AD.device, first_U),
         mode="sum",
-        per_sample_weights=torch.from_numpy(weight_M).to(term_MD),
+        per_sample_weights=torch.from_numpy(weight_A).to(term_AD),
     )
 
 

@@ -33,7 +33,7 @@ from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
 from tpnet_dist.memory.kernels import record_on_device, record_on_host
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.row_table import RowTable, StoredRows
-from tpnet_dist.memory.run_exchange import Begun, Lending
+from tpnet_dist.memory.run_exchange import PendingRun, RunExchange
 from tpnet_dist.memory.run_length import Fit, RunLength
 from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
@@ -54,17 +54,17 @@ class FetchedRows:
         """Where the rows of `nodes`, which must be among the fetched ones, lie."""
         return torch.searchsorted(self.nodes_U, nodes)
 
-    def read_factors(self, position_N: Tensor, time_N: Tensor) -> Tensor:
+    def read_factors(self, position_A: Tensor, time_A: Tensor) -> Tensor:
         """What to multiply stored layers by to read them at `time`; products take the factors of both."""
         stored = self.stored
-        elapsed_N = time_N - stored.clock_U[position_N]
-        degree_N = None if stored.degree_U is None else stored.degree_U[position_N]
-        return self.walk.read_factors(elapsed_N, degree_N).to(stored.rows_ULD.dtype)
+        elapsed_A = time_A - stored.clock_U[position_A]
+        degree_A = None if stored.degree_U is None else stored.degree_U[position_A]
+        return self.walk.read_factors(elapsed_A, degree_A).to(stored.rows_ULD.dtype)
 
-    def read(self, nodes_N: Tensor, time_N: Tensor) -> Tensor:
-        """The nodes' rows of the walk matrices' projections at `time`: (N, L, D)."""
-        position_N = self.position_of(nodes_N)
-        return self.stored.rows_ULD[position_N] * self.read_factors(position_N, time_N)[:, :, None]
+    def read(self, nodes_A: Tensor, time_A: Tensor) -> Tensor:
+        """The nodes' rows of the walk matrices' projections at `time`: (A, L, D)."""
+        position_A = self.position_of(nodes_A)
+        return self.stored.rows_ULD[position_A] * self.read_factors(position_A, time_A)[:, :, None]
 
 
 class Memory:
@@ -108,7 +108,7 @@ class Memory:
         )
         remote = num_nodes - (self.stop_node - self.first_node)
         self.borrowed = BorrowedRows(borrowed_rows, remote, self.table.rows_NLD, self.table.clocks)
-        self.lending = Lending(self.table, self.borrowed, self.exchange, exchange_dtype or dtype)
+        self.run_exchange = RunExchange(self.table, self.borrowed, self.exchange, exchange_dtype or dtype)
         self.run_length = RunLength(run_batches)
         self.columns = ColumnRecorder(self.table, self.blocks, self.exchange, seed)
         self._catch_up_by = catch_up
@@ -117,7 +117,7 @@ class Memory:
         self.epoch = 0
         self._open_runs: list[RunPlan] = []
         """Planned and not recorded yet."""
-        self._begun: Begun | None = None
+        self._pending: PendingRun | None = None
         """The run whose rows are on their way."""
         self._is_fresh = True
         """Whether nothing was recorded since rows were drawn."""
@@ -160,21 +160,21 @@ class Memory:
         """Stage 2; rows for the run that is planned to follow set out, and travel while this one is
         recorded."""
         assert plan is self._open_runs[0], "rows are borrowed when all runs planned before are recorded"
-        if self._begun is None:
+        if self._pending is None:
             self._begin(plan)
         with self.exchange.stats.stage("borrow"):
-            if self._begun is not None:
-                assert self._begun.plan is plan, "rows of another run are on their way"
-                self._begun = self.lending.finish(self._begun, following)
-        if self._begun is not None:
-            self.run_length.learn(self._begun.plan.num_batches, self._begun.fit)
+            if self._pending is not None:
+                assert self._pending.plan is plan, "rows of another run are on their way"
+                self._pending = self.run_exchange.finish(self._pending, following)
+        if self._pending is not None:
+            self.run_length.learn(self._pending.plan.num_batches, self._pending.fit)
 
     def _begin(self, plan: RunPlan) -> None:
         with self.exchange.stats.stage("borrow"):
             if self.exchange.num_ranks > 1:
-                self._begun = self.lending.begin(plan)
+                self._pending = self.run_exchange.begin(plan)
         # one rank has nobody to meet
-        self.run_length.learn(plan.num_batches, Fit.TWICE if self._begun is None else self._begun.fit)
+        self.run_length.learn(plan.num_batches, Fit.TWICE if self._pending is None else self._pending.fit)
 
     def in_turn(self, plans: Iterator[RunPlan]) -> Iterator[RunPlan]:
         """Each run when its rows are here. With several ranks the next is planned by then, so that its rows
@@ -211,7 +211,7 @@ class Memory:
             self.table.will_change(receiver_E[receiver_E >= 0])
             record = record_on_host if self.device.type == "cpu" else record_on_device
             record(
-                self.table.rows_NLD, self.borrowed.rows_CLD, ends, batches, self.table.clocks, self.walk.rules
+                self.table.rows_NLD, self.borrowed.rows_VLD, ends, batches, self.table.clocks, self.walk.rules
             )
         stats.batches += len(batches)
         stats.ends_replayed += len(receiver_E)
@@ -270,18 +270,18 @@ class Memory:
         if not (is_new and num_events) or self.exchange.num_ranks == 1 or self.device.type != "cpu":
             return False
         return self._catch_up_by == "columns" or (
-            self._catch_up_by == "auto" and self.columns.pay(num_events)
+            self._catch_up_by == "auto" and self.columns.is_worthwhile(num_events)
         )
 
     def _gather(self, nodes_U: Integers, place_U: Integers) -> Tensor:
         """Own rows lie together, since nodes are sorted and blocks contiguous."""
-        rows_NLD, rows_CLD = self.table.rows_NLD, self.borrowed.rows_CLD
+        rows_NLD, rows_VLD = self.table.rows_NLD, self.borrowed.rows_VLD
         rows_ULD = rows_NLD.new_empty(len(nodes_U), *rows_NLD.shape[1:])
         first, stop = np.searchsorted(nodes_U, (self.first_node, self.stop_node)).tolist()
         for table, here in (
-            (rows_CLD, slice(0, first)),
+            (rows_VLD, slice(0, first)),
             (rows_NLD, slice(first, stop)),
-            (rows_CLD, slice(stop, None)),
+            (rows_VLD, slice(stop, None)),
         ):
             place = place_U[here] if table is rows_NLD else -1 - place_U[here]
             torch.index_select(table, 0, torch.from_numpy(place).to(self.device), out=rows_ULD[here])
@@ -289,9 +289,9 @@ class Memory:
 
     def _leave_planned(self) -> None:
         """Runs that are planned but not recorded will not be."""
-        if self._begun is not None:
-            self._begun.arriving.wait()
-        self._begun, self._open_runs = None, []
+        if self._pending is not None:
+            self._pending.arriving.wait()
+        self._pending, self._open_runs = None, []
 
     def assert_all_recorded(self) -> None:
         assert not self._open_runs, "a planned run is not recorded yet"

@@ -71,7 +71,7 @@ class RowTable:
         fill_projection(
             self.rows_NLD[:, 0], kind=self.projection, first_node=self.first_node, seed=seed, epoch=epoch
         )
-        self.clocks.time_X[:], self.clocks.degree_X[:] = 0, 0
+        self.clocks.time_V[:], self.clocks.degree_V[:] = 0, 0
         self._undo, self.is_drawn = None, True
 
     def start_from(self, features_UD: Tensor, local_U: Tensor) -> None:

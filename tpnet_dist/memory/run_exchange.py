@@ -15,8 +15,6 @@ while it is recorded; the others are late, and travel with what ranks say when t
 So a run takes three collectives: 1 with the late rows of the run before, 2, 3. What one rank lends another
 lies together as bytes: clocks, degrees if there are any, layers, and up to seven bytes of padding. Both sides
 can tell its length.
-
-Shape letter: C slots.
 """
 
 from dataclasses import dataclass
@@ -38,15 +36,15 @@ NOTICE_BYTES = 16
 """What a rank says to each other when they meet: how many rows it asks for, and how rows fit."""
 
 
-def loan_bytes(asked: Asked, layer_bytes: int, clock_bytes: int) -> list[int]:
-    """What each rank lends another at once, or is lent."""
+def reply_bytes(asked: Asked, layer_bytes: int, clock_bytes: int) -> list[int]:
+    """Bytes of the rows that each rank sends another at once, or gets from it."""
     clocks_R, layers_R = clock_bytes * np.diff(asked.border_R), layer_bytes * np.diff(asked.layer_borders())
     sizes: list[int] = (clocks_R + -(-layers_R // 8) * 8).tolist()
     return sizes
 
 
 @dataclass(frozen=True)
-class Begun:
+class PendingRun:
     """A run whose rows are on their way."""
 
     plan: RunPlan
@@ -58,8 +56,8 @@ class Begun:
     lent_late: Asked
 
 
-class Lending:
-    """Between this rank's rows and those it borrows."""
+class RunExchange:
+    """Exchanges the rows of a run: lends this rank's rows, and borrows those of others."""
 
     def __init__(
         self, table: RowTable, borrowed: BorrowedRows, exchange: Exchange, wire_dtype: torch.dtype
@@ -67,7 +65,7 @@ class Lending:
         self.table, self.borrowed, self.exchange, self.wire_dtype = table, borrowed, exchange, wire_dtype
         self._no_rows = Asked.unpacked(np.empty(0, np.int64), [0] * exchange.num_ranks)
 
-    def begin(self, plan: RunPlan, earlier: Begun | None = None) -> Begun:
+    def begin(self, plan: RunPlan, earlier: PendingRun | None = None) -> PendingRun:
         """Stages 1 to 3, with the late rows of the run before; rows arrive while others are recorded."""
         exchange, device = self.exchange, self.table.rows_NLD.device
         # 1. meet
@@ -84,50 +82,52 @@ class Lending:
         exchange.stats.runs += 1
         exchange.stats.rows_borrowed += len(plan.asked.row_A)
         exchange.stats.rows_needed += plan.num_needed
-        return Begun(plan, Fit(theirs_R2[:, 1].max()), early, arriving, late, lent_late)
+        return PendingRun(plan, Fit(theirs_R2[:, 1].max()), early, arriving, late, lent_late)
 
-    def finish(self, begun: Begun, following: RunPlan | None) -> Begun | None:
+    def finish(self, pending: PendingRun, following: RunPlan | None) -> PendingRun | None:
         """Stage 4, after beginning the following run, if there is one."""
         started = None
         if following is not None:
-            started = self.begin(following, begun)
-        elif begun.plan.is_early:
-            self._trade_late(begun, np.empty((self.exchange.num_ranks, 0), np.int64))
-        self._keep(begun.early, begun.arriving.wait())
+            started = self.begin(following, pending)
+        elif pending.plan.is_early:
+            self._trade_late(pending, np.empty((self.exchange.num_ranks, 0), np.int64))
+        self._keep(pending.early, pending.arriving.wait())
         return started
 
-    def _trade_late(self, begun: Begun | None, notices_RW: Integers) -> Integers:
-        """Late rows of a begun run, behind words of notice; returns what the others say to this rank."""
-        lent, late = (begun.lent_late, begun.late) if begun is not None else (self._no_rows, self._no_rows)
-        sizes_out, sizes_in = (
-            [notices_RW[0].nbytes + size for size in self._sizes(rows)] for rows in (lent, late)
+    def _trade_late(self, pending: PendingRun | None, notices: Integers) -> Integers:
+        """Late rows of a pending run, behind numbers of notice; returns what the others say to this rank."""
+        lent, late = (
+            (pending.lent_late, pending.late) if pending is not None else (self._no_rows, self._no_rows)
         )
-        arrived = self.exchange.trade(self._pack(lent, notices_RW), sizes_out, sizes_in)
-        return self._keep(late, arrived, notices_RW.shape[1])
+        sizes_out, sizes_in = (
+            [notices[0].nbytes + size for size in self._sizes(rows)] for rows in (lent, late)
+        )
+        arrived = self.exchange.trade(self._pack(lent, notices), sizes_out, sizes_in)
+        return self._keep(late, arrived, notices.shape[1])
 
     def _sizes(self, asked: Asked) -> list[int]:
         """By rank."""
         layer_bytes = self.table.rows_NLD.shape[2] * self.wire_dtype.itemsize
-        return loan_bytes(asked, layer_bytes, 8 * self._numbers_per_clock)
+        return reply_bytes(asked, layer_bytes, 8 * self._numbers_per_clock)
 
     @property
     def _numbers_per_clock(self) -> int:
         return len(self.table.clocks.columns())
 
-    def _pack(self, lent: Asked, notices_RW: Integers | None = None) -> Tensor:
+    def _pack(self, lent: Asked, notices: Integers | None = None) -> Tensor:
         rows_NLD, clocks = self.table.rows_NLD, self.table.clocks
-        if notices_RW is None:
-            notices_RW = np.empty((self.exchange.num_ranks, 0), np.int64)
-        sizes = [notices_RW[0].nbytes + size for size in self._sizes(lent)]
+        if notices is None:
+            notices = np.empty((self.exchange.num_ranks, 0), np.int64)
+        sizes = [notices[0].nbytes + size for size in self._sizes(lent)]
         message = torch.empty(sum(sizes), dtype=torch.uint8, device=rows_NLD.device)
         index = torch.from_numpy(lent.layer_index(rows_NLD.shape[1])).to(rows_NLD.device)
         layers_of, borders = rows_NLD.view(-1, rows_NLD.shape[2]), lent.layer_borders().tolist()
         for rank, part in enumerate(message.split_with_sizes(sizes)):
             row_A = lent.row_A[slice(*lent.border_R[rank : rank + 2])]
             notice, clock, layers = self._views(
-                part, len(notices_RW[rank]), len(row_A), borders[rank + 1] - borders[rank]
+                part, len(notices[rank]), len(row_A), borders[rank + 1] - borders[rank]
             )
-            notice.copy_(torch.from_numpy(notices_RW[rank]))
+            notice.copy_(torch.from_numpy(notices[rank]))
             clock.copy_(torch.from_numpy(np.stack([column[row_A] for column in clocks.columns()])))
             here = index[borders[rank] : borders[rank + 1]]
             if self.wire_dtype == rows_NLD.dtype:
@@ -136,28 +136,28 @@ class Lending:
                 layers.copy_(layers_of[here])
         return message
 
-    def _keep(self, asked: Asked, arrived: Tensor, num_words: int = 0) -> Integers:
-        """Put rows into their slots; returns the words of notice before them, by rank."""
-        rows_CLD, clocks = self.borrowed.rows_CLD, self.table.clocks
-        index = torch.from_numpy(asked.layer_index(rows_CLD.shape[1])).to(rows_CLD.device)
-        layers_of, borders = rows_CLD.view(-1, rows_CLD.shape[2]), asked.layer_borders().tolist()
-        sizes, notices = [8 * num_words + size for size in self._sizes(asked)], []
+    def _keep(self, asked: Asked, arrived: Tensor, num_notices: int = 0) -> Integers:
+        """Put rows into their slots; returns the numbers of notice before them, by rank."""
+        rows_VLD, clocks = self.borrowed.rows_VLD, self.table.clocks
+        index = torch.from_numpy(asked.layer_index(rows_VLD.shape[1])).to(rows_VLD.device)
+        layers_of, borders = rows_VLD.view(-1, rows_VLD.shape[2]), asked.layer_borders().tolist()
+        sizes, notices = [8 * num_notices + size for size in self._sizes(asked)], []
         for rank, part in enumerate(arrived.split_with_sizes(sizes)):
             slot_A = asked.row_A[slice(*asked.border_R[rank : rank + 2])]
             notice, clock, layers = self._views(
-                part, num_words, len(slot_A), borders[rank + 1] - borders[rank]
+                part, num_notices, len(slot_A), borders[rank + 1] - borders[rank]
             )
             notices.append(notice.cpu().numpy())
             for column, numbers in zip(clocks.columns(), clock.cpu().numpy(), strict=True):
                 column[-1 - slot_A] = numbers
-            layers_of.index_copy_(0, index[borders[rank] : borders[rank + 1]], layers.to(rows_CLD.dtype))
+            layers_of.index_copy_(0, index[borders[rank] : borders[rank + 1]], layers.to(rows_VLD.dtype))
         return np.stack(notices)
 
     def _views(
-        self, part: Tensor, num_words: int, num_rows: int, num_layers: int
+        self, part: Tensor, num_notices: int, num_rows: int, num_layers: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Of what one rank sends another: notice (words), clocks and degrees (1 or 2, A), layers (L, D)."""
-        clock_start, width = 8 * num_words, self.table.rows_NLD.shape[2]
+        """Of what one rank sends another: notice (numbers), clocks and degrees (1 or 2, A), layers (L, D)."""
+        clock_start, width = 8 * num_notices, self.table.rows_NLD.shape[2]
         layers_start = clock_start + 8 * self._numbers_per_clock * num_rows
         layers_stop = layers_start + num_layers * width * self.wire_dtype.itemsize
         notice, clock = part[:clock_start].view(torch.int64), part[clock_start:layers_start]

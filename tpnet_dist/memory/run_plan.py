@@ -129,8 +129,8 @@ def plan_run(
             np.searchsorted(replayed, run.border),
         )
     # 2. what is read
-    node_R = np.concatenate([*nodes, np.empty(0, np.int64)])
-    place_R = _places(node_R, closure.other_R, slot_U, own.start)
+    node_A = np.concatenate([*nodes, np.empty(0, np.int64)])
+    place_A = _places(node_A, closure.other_A, slot_U, own.start)
     # 3. what is borrowed: of the layers that are needed, those that are not here or not right
     asked_A = np.flatnonzero(closure.need_U >= held_U)
     owner_A = closure.node_U[asked_A] // blocks.rows_per_rank
@@ -148,7 +148,7 @@ def plan_run(
     return RunPlan(
         ends=ends,
         nodes=nodes,
-        places=np.split(place_R, np.cumsum([len(each) for each in nodes])[:-1]),
+        places=np.split(place_A, np.cumsum([len(each) for each in nodes])[:-1]),
         asked=asked,
         owner_row_A=closure.node_U[asked_A] - owners_first[owner_A],
         num_needed=int((closure.need_U >= 0).sum()),

@@ -36,7 +36,7 @@ class LayerRules(NamedTuple):
     """How many events its walks have; layers lie in this order."""
     scale_L: npt.NDArray[np.int64]
     """Which timescale it has."""
-    rate_S: npt.NDArray[np.float64]
+    rate_W: npt.NDArray[np.float64]
     """How fast layers of a timescale fade, per second and hop."""
     divides_by_degree: bool
 
@@ -76,11 +76,11 @@ class Walk:
             np.maximum(hop_L - 1, 0), hop_L, np.zeros_like(hop_L), np.array([rate]), self.keeps_degree
         )
 
-    def read_factors(self, elapsed_N: Tensor, degree_N: Tensor | None) -> Tensor:
-        """Factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (N, L)."""
-        layer_L = torch.arange(self.layers, dtype=elapsed_N.dtype, device=elapsed_N.device)
-        if degree_N is not None:
+    def read_factors(self, elapsed_A: Tensor, degree_A: Tensor | None) -> Tensor:
+        """Factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (A, L)."""
+        layer_L = torch.arange(self.layers, dtype=elapsed_A.dtype, device=elapsed_A.device)
+        if degree_A is not None:
             # from its first event on a degree is at least 1; before that there is nothing to divide
-            return torch.where(layer_L > 0, 1 / degree_N.clamp(min=1)[:, None], 1.0)
+            return torch.where(layer_L > 0, 1 / degree_A.clamp(min=1)[:, None], 1.0)
         rate = 0.0 if self.kind == "count" else self.decay
-        return torch.exp(-rate * elapsed_N[:, None] * layer_L)
+        return torch.exp(-rate * elapsed_A[:, None] * layer_L)

@@ -12,8 +12,6 @@ out, whatever they hold (positions must exist). Profile `published` takes them f
 empty slot of an end must hold what the released code saw, that is the position of the padding node's row
 (layer 0 drawn like any other's, the rest zero), as elapsed time the time of the query since the log's time 0,
 and zeros for features.
-
-Shape letter: E edge features.
 """
 
 from collections.abc import Iterator
@@ -49,7 +47,7 @@ class LinkBatch:
     neighbor_factors_BSML: Tensor | None = field(default=None, metadata=_axes("BSML"))
 
     node_features_UF: Tensor | None = field(default=None, metadata=_axes("UF"))
-    edge_features_BSME: Tensor | None = field(default=None, metadata=_axes("BSME"))
+    edge_features_BSMF: Tensor | None = field(default=None, metadata=_axes("BSMF"))
     """Features of the interactions with the neighbours."""
     neighbor_means_BSF: Tensor | None = field(default=None, metadata=_axes("BSF"))
     """Mean node feature of further neighbours, for models that ask for it."""

@@ -142,8 +142,8 @@ class _Placement:
             words=torch.from_numpy(self.words),
             lows=torch.from_numpy(self.lows),
             tops=torch.from_numpy(self.tops),
-            step_events_H=torch.from_numpy(step_events),
-            step_times_H=torch.from_numpy(step_highs << self.step_bits),
+            step_events=torch.from_numpy(step_events),
+            step_times=torch.from_numpy(step_highs << self.step_bits),
         )
 
 

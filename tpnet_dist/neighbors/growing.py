@@ -7,8 +7,6 @@
 Event e of the later ones gives entries 2e, of its source, and 2e + 1, of its destination. So the entries of a
 node lie together in order of time, and one bisection finds those before any event. A node's history is that
 of the index, then settled, then fresh; a place in it is a number from 0 on, whichever part it falls into.
-
-Shape letter: N events.
 """
 
 from dataclasses import dataclass
@@ -49,14 +47,14 @@ class GrowingNeighbors:
         self._settled: Integers = np.empty(0, np.int64)
         self._fresh: Integers = np.empty(0, np.int64)
 
-    def append(self, src_N: Integers, dst_N: Integers, time_N: Times) -> None:
+    def append(self, src_B: Integers, dst_B: Integers, time_B: Times) -> None:
         """Events in order of time, none before those there are."""
         first_entry = 2 * len(self._times)
-        node_E = np.stack([src_N, dst_N], axis=1).ravel()
+        node_E = np.stack([src_B, dst_B], axis=1).ravel()
         entry_E = np.arange(first_entry, first_entry + len(node_E))
         assert first_entry + len(node_E) <= 1 << _ENTRY_BITS, "entries have 32 bits"
-        self._times.append(time_N)
-        self._partners.append(np.stack([dst_N, src_N], axis=1).ravel())
+        self._times.append(time_B)
+        self._partners.append(np.stack([dst_B, src_B], axis=1).ravel())
         self._fresh = _merged(self._fresh, (node_E << _ENTRY_BITS) | entry_E)
         if len(self._fresh) > _MOST_FRESH:
             self._settled, self._fresh = _merged(self._settled, self._fresh), self._fresh[:0]
@@ -83,25 +81,25 @@ class GrowingNeighbors:
         if not later_BM.any():
             return found
         # which query, and which of its later entries
-        row_K, _ = np.nonzero(later_BM)
-        place_K = (place_BM - history.of_index_B[:, None]).numpy()[later_BM]
-        entry_K = self._entries(history, row_K, place_K)
-        found.ids_BM.numpy()[later_BM] = self._partners.values[entry_K]
-        found.events_BM.numpy()[later_BM] = self.first_event + (entry_K >> 1)
+        row_A, _ = np.nonzero(later_BM)
+        place_A = (place_BM - history.of_index_B[:, None]).numpy()[later_BM]
+        entry_A = self._entries(history, row_A, place_A)
+        found.ids_BM.numpy()[later_BM] = self._partners.values[entry_A]
+        found.events_BM.numpy()[later_BM] = self.first_event + (entry_A >> 1)
         times_BM = found.times_BM.to(torch.from_numpy(self._times.values).dtype)
-        times_BM.numpy()[later_BM] = self._times.values[entry_K >> 1]
+        times_BM.numpy()[later_BM] = self._times.values[entry_A >> 1]
         return Neighbors(found.ids_BM, found.events_BM, times_BM, mask_BM)
 
-    def _entries(self, history: "_History", row_K: Integers, place_K: Integers) -> Integers:
+    def _entries(self, history: "_History", row_A: Integers, place_A: Integers) -> Integers:
         """The entries at places of the histories after the index."""
         settled, fresh = history.settled, history.fresh
-        is_fresh_K = place_K >= settled.size_B[row_K]
-        key_K = np.empty(len(row_K), np.int64)
-        row, place = row_K[~is_fresh_K], place_K[~is_fresh_K]
-        key_K[~is_fresh_K] = self._settled[settled.begin_B[row] + place]
-        row, place = row_K[is_fresh_K], place_K[is_fresh_K]
-        key_K[is_fresh_K] = self._fresh[fresh.begin_B[row] + place - settled.size_B[row]]
-        return key_K & ones(_ENTRY_BITS)
+        is_fresh_A = place_A >= settled.size_B[row_A]
+        key_A = np.empty(len(row_A), np.int64)
+        row, place = row_A[~is_fresh_A], place_A[~is_fresh_A]
+        key_A[~is_fresh_A] = self._settled[settled.begin_B[row] + place]
+        row, place = row_A[is_fresh_A], place_A[is_fresh_A]
+        key_A[is_fresh_A] = self._fresh[fresh.begin_B[row] + place - settled.size_B[row]]
+        return key_A & ones(_ENTRY_BITS)
 
     def ranges(self, node_B: Integers, before_event_B: Integers) -> tuple[_Range, _Range]:
         """Of settled and of fresh entries."""

@@ -18,8 +18,6 @@ Nothing is shared, so this holds on any number of ranks. `starts` adds four byte
 twelve bytes if its nodes have fewer than two entries on average (four with `top`), and else only beyond 1e9
 events in nanoseconds.
 Words sort by event, so one comparison of words says "before this event".
-
-Shape letter: H steps of the time.
 """
 
 from collections.abc import Iterator
@@ -85,8 +83,8 @@ class NeighborIndex:
     lows: Tensor
     tops: Tensor
     """Empty where the steps alone are cheaper."""
-    step_events_H: Tensor
-    step_times_H: Tensor
+    step_events: Tensor
+    step_times: Tensor
 
     @property
     def num_entries(self) -> int:
@@ -163,10 +161,10 @@ class NeighborIndex:
         return Neighbors(ids_BM, events_BM, time_BM.view(self.time_dtype), mask_BM)
 
     def _high_bits(self, events_BM: Tensor) -> Tensor:
-        if len(self.step_times_H) == 1:
-            return self.step_times_H
-        step_BM = torch.searchsorted(self.step_events_H, events_BM, right=True).sub_(1)
-        return self.step_times_H.index_select(0, step_BM.view(-1)).view(events_BM.shape)
+        if len(self.step_times) == 1:
+            return self.step_times
+        step_BM = torch.searchsorted(self.step_events, events_BM, right=True).sub_(1)
+        return self.step_times.index_select(0, step_BM.view(-1)).view(events_BM.shape)
 
 
 def ones(bits: int) -> int:

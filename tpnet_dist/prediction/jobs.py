@@ -60,7 +60,8 @@ class Job:
         """Every link of the file."""
         num_rows = self._check(pairs, "pairs")
         self.world.phase.now = f"scoring {pairs.path}"
-        with self._writer(out) as writer, self.display.stage(f"scoring {pairs.path.name}", num_rows):
+        stage = self.display.stage(f"scoring {pairs.path.name}", num_rows, unit="pairs")
+        with self._writer(out) as writer, stage:
             for block in self._known_blocks(pairs):
                 assert block.dst is not None
                 times, mine = self._times(block), self._slice(len(block))
@@ -73,16 +74,17 @@ class Job:
         self.display.say(f"{out}: scores of {num_rows:,} pairs")
 
     def rank(self, sources: LinkFile, k: int, candidates: Ids | None, out: Path) -> None:
-        """The likeliest destinations of every source of the file."""
+        """The most likely destinations of every source of the file."""
         num_rows = self._check(sources, "sources")
         self.world.phase.now = f"ranking for {sources.path}"
-        with self._writer(out) as writer, self.display.stage(f"ranking for {sources.path.name}", num_rows):
+        stage = self.display.stage(f"ranking for {sources.path.name}", num_rows, unit="sources")
+        with self._writer(out) as writer, stage:
             for whole in self._known_blocks(sources):
                 for start in range(0, len(whole), SOURCES_PER_BLOCK):
                     block = whole[slice(start, start + SOURCES_PER_BLOCK)]
                     self._write(writer, self._best(block, k, candidates))
                     self.display.advance(len(block))
-        self.display.say(f"{out}: the {k:,} likeliest destinations of {num_rows:,} sources")
+        self.display.say(f"{out}: the {k:,} most likely destinations of {num_rows:,} sources")
 
     def candidates(self, file: LinkFile) -> Ids:
         """Destinations to choose from, in the file's column of sources; held in memory whole."""
@@ -124,7 +126,7 @@ class Job:
         if unknown.rows and not self.skip_unknown:
             raise InputError(
                 f"{path}: {unknown.rows:,} of {num_rows:,} {what} name {len(unknown.ids):,} unknown ids "
-                f"({some_of(list(unknown.ids))}); mend them, or pass --skip-unknown to leave these out"
+                f"({some_of(list(unknown.ids))}); correct them, or pass --skip-unknown to leave these out"
             )
         if unknown.rows:
             self.display.say(

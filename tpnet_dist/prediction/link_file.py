@@ -64,7 +64,7 @@ class LinkFile:
             raise InputError(f"{self.path}: there is no such file; give one that exists") from error
         except (pa.ArrowException, UnicodeDecodeError) as error:
             kind = "Parquet" if self._is_parquet() else "CSV with a header"
-            raise InputError(f"{self.path}: not readable as {kind}: {error}; mend it") from error
+            raise InputError(f"{self.path}: not readable as {kind}: {error}; correct it") from error
         except OSError as error:
             raise InputError(
                 f"{self.path}: cannot be decompressed or read ({error}); if it is damaged, fetch or compress "
@@ -136,13 +136,13 @@ class LinkFile:
     def _ids(self, batch: pa.RecordBatch, name: str) -> Ids:
         column = batch.column(name)
         if column.null_count:
-            raise InputError(f"{self.path}: column {name}: an id is missing; mend it")
+            raise InputError(f"{self.path}: column {name}: an id is missing; correct it")
         if pa.types.is_integer(column.type):
             numbers: Ids = column.to_numpy()
             return numbers
         texts = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
         if pc.any(pc.equal(texts, "")).as_py():
-            raise InputError(f"{self.path}: column {name}: an id is empty; mend it")
+            raise InputError(f"{self.path}: column {name}: an id is empty; correct it")
         ids: Ids = texts.to_numpy(zero_copy_only=False)
         return ids
 
@@ -178,7 +178,7 @@ class LinkFile:
         columns = [pc.cast(batch.column(name), pa.float32()) for name in names]
         rows = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
         if not np.isfinite(rows).all():
-            raise InputError(f"{self.path}: a feature is missing or not finite; mend it")
+            raise InputError(f"{self.path}: a feature is missing or not finite; correct it")
         return rows.astype(np.float32)
 
     def _is_parquet(self) -> bool:

@@ -78,20 +78,20 @@ class Past:
         )
         return selected, torch.from_numpy(self.log.seconds(time_B))
 
-    def add(self, src_N: Dense, dst_N: Dense, time_N: Times, features: Features | None) -> None:
+    def add(self, src_B: Dense, dst_B: Dense, time_B: Times, features: Features | None) -> None:
         """Events in order of time, to be met as neighbours from now on; rows change with `record`."""
-        if not len(src_N):
+        if not len(src_B):
             return
-        self.neighbors.append(src_N, dst_N, time_N)
+        self.neighbors.append(src_B, dst_B, time_B)
         if self.edge_features is not None and features is not None:
             self.edge_features.append(features)
             self.later.features.append(features)
-        first_of_last = int(np.searchsorted(time_N, time_N[-1]))
-        if first_of_last or time_N[-1] != self.now:
+        first_of_last = int(np.searchsorted(time_B, time_B[-1]))
+        if first_of_last or time_B[-1] != self.now:
             self._first_at_now = self.num_events + first_of_last
-        self.now = time_N[-1].item()
-        self.num_events += len(src_N)
-        self._unrecorded.append(_columns(src_N, dst_N, time_N))
+        self.now = time_B[-1].item()
+        self.num_events += len(src_B)
+        self._unrecorded.append(_columns(src_B, dst_B, time_B))
 
     def record(self) -> None:
         """Add the events that are not in the rows yet, in batches."""
@@ -119,7 +119,7 @@ class Past:
             event, column = np.argwhere(~np.isfinite(features))[0]
             raise InputError(
                 f"event {event}: feature {column} is {features[event, column]}, but must be a finite number; "
-                "mend it"
+                "correct it"
             )
 
     def _plan_of(self, times: Times) -> BatchPlan:

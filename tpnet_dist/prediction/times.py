@@ -16,7 +16,7 @@ GivenTimes = int | float | np.datetime64 | datetime | Sequence[Any] | npt.NDArra
 
 _TOO_LARGE = 2**63
 _SHOWN_BITS = 128
-_MISSING = "a time is missing, but every link has one; mend it"
+_MISSING = "a time is missing, but every link has one; correct it"
 
 
 def as_times(given: GivenTimes, manifest: Manifest, count: int) -> Times:
@@ -33,7 +33,7 @@ def as_times(given: GivenTimes, manifest: Manifest, count: int) -> Times:
             f"time {times.ravel()[:1].tolist()[0]!r:.40} is neither a number nor a date; give one of these"
         )
     if times.dtype.kind == "f" and not np.isfinite(times).all():
-        raise InputError("a time is NaN or infinite, but must be a number; mend it")
+        raise InputError("a time is NaN or infinite, but must be a number; correct it")
     if (is_large := np.abs(times.astype(np.float64)) >= _TOO_LARGE).any():
         raise _too_large(times[is_large].flat[0])
     if manifest.time_dtype == "int64" and times.dtype.kind == "f" and (times % 1).any():

@@ -15,7 +15,7 @@ from tpnet_dist.models.registry import spec_of
 from tpnet_dist.prediction.checkpoint_rules import config_of, number_of, saved_of
 from tpnet_dist.training.checkpoint import BEST_NAME, progress_of
 from tpnet_dist.training.run_folder import RunFolder
-from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, Unusable, read_facts, read_tensors
+from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, DamagedCheckpoint, read_facts, read_tensors
 from tpnet_dist.training.weights_file import read_state
 
 
@@ -124,7 +124,7 @@ def _of_step(path: Path) -> Trained:
     try:
         facts = read_facts(path)
         progress, tensors = progress_of(facts), read_tensors(path)
-    except Unusable as error:
+    except DamagedCheckpoint as error:
         raise InputError(f"{path}: cannot be used: {error}; choose another checkpoint") from error
     # after an epoch's end the next one is up, but the weights are still of the one before
     epoch = max(0, progress.epoch - (progress.steps_of_epoch == 0))

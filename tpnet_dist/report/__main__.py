@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from tpnet_dist.config.args import CommandWords, require_place
+from tpnet_dist.config.args import CommandLine, require_place
 from tpnet_dist.config.keys import keys_of
 from tpnet_dist.errors import InputError, errors_for_people
 
@@ -31,16 +31,16 @@ class ReportCommand:
     """Show the traceback of an error."""
 
 
-WORDS = CommandWords(
-    keys=keys_of(ReportCommand), switches=frozenset({"debug"}), bare_key="runs", bare_name="run"
+COMMAND_LINE = CommandLine(
+    keys=keys_of(ReportCommand), switches=frozenset({"debug"}), positional_key="runs", positional_name="run"
 )
 
 
-def parse_report(words: list[str]) -> ReportCommand:
-    """InputError with one sentence where the words cannot be used."""
-    if "-h" in words or "--help" in words:
+def parse_report(args: list[str]) -> ReportCommand:
+    """InputError with one sentence where the arguments cannot be used."""
+    if "-h" in args or "--help" in args:
         tyro.cli(ReportCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
-    said = WORDS.read(words)
+    said = COMMAND_LINE.read(args)
     if "runs" not in said:
         raise InputError("no run is given; name the folder of one, or see --help")
     command = ReportCommand(**said)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """What a page is made of, as data: tables, facts, paragraphs, charts; templates make HTML of it.
 
-Words are plain text everywhere: whatever comes from files is escaped when a template shows it.
+Text is plain everywhere: whatever comes from files is escaped when a template shows it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,16 +11,16 @@ from tpnet_dist.report.plot import Chart
 
 
 @dataclass(frozen=True)
-class Words:
+class Text:
     """Some text in a form of its own."""
 
-    words: str
+    text: str
     small: str = ""
     """In small type after it, or in a table below it."""
     is_code: bool = False
 
 
-Cell = str | Words
+Cell = str | Text
 Rows = Sequence[Sequence[Cell]]
 
 
@@ -96,7 +96,7 @@ class Tile:
     """One of the main figures, with what it is above and what to hold it against below."""
 
     what: str
-    value: Words
+    value: Text
     beside: str
 
 
@@ -106,10 +106,10 @@ def charts_of(*charts: Chart | None) -> list[Block]:
     return [Charts(drawn)] if drawn else []
 
 
-def there(*blocks: Block | None) -> list[Block]:
+def present(*blocks: Block | None) -> list[Block]:
     """Without those that are not."""
     return [block for block in blocks if block is not None]
 
 
 def code(values: Iterable[str]) -> list[Cell]:
-    return [Words(value, is_code=True) for value in values]
+    return [Text(value, is_code=True) for value in values]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tpnet_dist.evaluation.results import Results
-from tpnet_dist.report.blocks import Cell, Charts, Paragraph, Rows, Section, Table, Words, code, there
+from tpnet_dist.report.blocks import Cell, Charts, Paragraph, Rows, Section, Table, Text, code, present
 from tpnet_dist.report.numbers import GAP, amount, figure, setting_value, size
 from tpnet_dist.report.result_charts import result_chart
 from tpnet_dist.report.series import (
@@ -25,7 +25,7 @@ def comparison(all_series: Sequence[Series], dataset: str | None) -> Section:
         validation_chart(all_series),
         speed_chart(all_series),
     ]
-    blocks = there(
+    blocks = present(
         _what_is_compared(all_series),
         Charts([chart for chart in drawn if chart is not None]),
         _figures(all_series, "ap"),
@@ -63,7 +63,7 @@ def _figures(all_series: Sequence[Series], metric: str) -> Table | None:
     return Table(f"Test {metric.upper()}", _heads("negatives", all_series), groups, "compared")
 
 
-def _cell(series: Series, setting: str, kind: str, metric: str) -> Words:
+def _cell(series: Series, setting: str, kind: str, metric: str) -> Text:
     value = series.figure("test", setting, kind, metric)
     return figure(value.mean, value.std) if value else figure(None)
 

@@ -1,7 +1,7 @@
 """What a reader wants first of a run: what it is, how far it got, its main figures, and how to take them."""
 
 from tpnet_dist.config.paper_values import paper_value
-from tpnet_dist.report.blocks import Tile, Words
+from tpnet_dist.report.blocks import Text, Tile
 from tpnet_dist.report.numbers import amount, figure, size
 from tpnet_dist.report.run import Run
 from tpnet_dist.report.series import SETTINGS, Series, training_speed
@@ -93,12 +93,12 @@ def _costs(run: Run) -> list[Tile]:
     if best is not None and epochs is not None:
         several = "mean of seeds, " if len(run.by_seed()) > 1 else ""
         beside = f"{several}of {amount(epochs)}, by validation AP"
-        found.append(Tile("Best epoch", Words(amount(best)), beside))
+        found.append(Tile("Best epoch", Text(amount(best)), beside))
     if rate := training_speed(run.results):
-        found.append(Tile("Training speed", Words(amount(rate)), f"events/s, {_ranks(conditions.ranks)}"))
+        found.append(Tile("Training speed", Text(amount(rate)), f"events/s, {_ranks(conditions.ranks)}"))
     if conditions.peak_memory_bytes:
         value, unit = size(conditions.peak_memory_bytes).split(" ")
-        found.append(Tile("Peak memory", Words(value, unit), "of the rank that took most"))
+        found.append(Tile("Peak memory", Text(value, unit), "of the rank that took most"))
     return found
 
 

@@ -124,10 +124,10 @@ def _line(plot: Plot, points: Sequence[tuple[int, float]], kind: str, name: str)
 def _best(plot: Plot, epoch: int) -> list[Mark]:
     x = plot.x.at(epoch)
     near_end = epoch > (plot.x.low + plot.x.high) / 2
-    words = label_at(
+    text = label_at(
         x + (-6 if near_end else 6), plot.y.start - 8, f"best, epoch {epoch}", "end" if near_end else "start"
     )
-    return [line(x, plot.y.start, x, plot.y.stop, "marker"), words]
+    return [line(x, plot.y.start, x, plot.y.stop, "marker"), text]
 
 
 def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[Mark]:

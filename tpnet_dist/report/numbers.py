@@ -2,7 +2,7 @@
 
 import math
 
-from tpnet_dist.report.blocks import Words
+from tpnet_dist.report.blocks import Text
 
 GAP = "–"
 """Where there is no figure."""
@@ -12,11 +12,11 @@ def number(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def figure(value: float | None, spread: float | None = None) -> Words:
+def figure(value: float | None, spread: float | None = None) -> Text:
     """A figure of four digits, and its spread."""
     if value is None or not math.isfinite(value):
-        return Words(GAP)
-    return Words(number(value, 4), "" if spread is None else f"±{number(spread, 4)}")
+        return Text(GAP)
+    return Text(number(value, 4), "" if spread is None else f"±{number(spread, 4)}")
 
 
 def difference(value: float | None) -> str:

@@ -42,7 +42,7 @@ class Mark:
 
     name: str
     attributes: dict[str, str]
-    words: str = ""
+    text: str = ""
     """What it shows, of a text."""
     hint: str = ""
     """Shows where a pointer rests."""
@@ -150,9 +150,9 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Mark:
     return _mark("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
-def label_at(x: float, y: float, words: str, anchor: str, kind: str = "tick") -> Mark:
+def label_at(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> Mark:
     mark = _mark("text", kind, x=x, y=y)
-    return replace(mark, attributes={**mark.attributes, "text-anchor": anchor}, words=words)
+    return replace(mark, attributes={**mark.attributes, "text-anchor": anchor}, text=text)
 
 
 def path(points: Points, kind: str) -> list[Mark]:

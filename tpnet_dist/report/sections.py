@@ -13,9 +13,9 @@ from tpnet_dist.report.blocks import (
     Rows,
     Section,
     Table,
-    Words,
+    Text,
     charts_of,
-    there,
+    present,
 )
 from tpnet_dist.report.line_charts import PARTS, loss_chart, metric_chart
 from tpnet_dist.report.numbers import amount, duration, figure, number, setting_value, size
@@ -31,7 +31,7 @@ from tpnet_dist.training.run_log import flat
 NO_PHASES = Paragraph(
     [
         "Where the time of a step goes was not traced; training with ",
-        Words("--profile 40", is_code=True),
+        Text("--profile 40", is_code=True),
         " does so.",
     ]
 )
@@ -47,11 +47,11 @@ def results_section(run: Run) -> Section | None:
     series, dataset = Series((run,)), run.recognition.dataset.key if run.recognition else None
     shown = [
         *charts_of(*(result_chart([series], metric, dataset) for metric in ("ap", "auc"))),
-        *there(six_settings(series, dataset), ranking(series, run.mrr_negatives), every_figure(series)),
+        *present(six_settings(series, dataset), ranking(series, run.mrr_negatives), every_figure(series)),
     ]
     if not shown:
         return None
-    return Section("Results", [*shown, _about_the_figures(run), *there(_not_evaluated(run))])
+    return Section("Results", [*shown, _about_the_figures(run), *present(_not_evaluated(run))])
 
 
 def _about_the_figures(run: Run) -> Paragraph:
@@ -87,7 +87,7 @@ def _not_evaluated(run: Run) -> Paragraph | None:
         asked = f"--mrr-negatives {run.mrr_negatives} {asked}"
     command = f"python -m tpnet_dist.evaluate {shlex.quote(str(run.folder))} {asked}"
     said = f"Not evaluated: {', '.join(missing)}. They will be on this page after "
-    return Paragraph([said, Words(command, is_code=True), "."])
+    return Paragraph([said, Text(command, is_code=True), "."])
 
 
 def training_section(run: Run) -> Section | None:
@@ -98,7 +98,7 @@ def training_section(run: Run) -> Section | None:
         *(metric_chart(curves, metric, best) for metric in ("ap", "auc")),
         epoch_time_chart(curves),
     )
-    return Section("Training", [*drawn, *there(_epochs_table(run))]) if drawn else None
+    return Section("Training", [*drawn, *present(_epochs_table(run))]) if drawn else None
 
 
 def _epochs_table(run: Run) -> Folded | None:
@@ -133,7 +133,10 @@ def _epochs_table(run: Run) -> Folded | None:
 def costs_section(run: Run) -> Section | None:
     """Speed, phases, exchange, memory: what the run stored of them."""
     facts = [*_speed_facts(run), *_other_facts(run)]
-    shown = [*there(Facts("Time and memory", facts) if facts else None), *charts_of(phase_chart(run.phases))]
+    shown = [
+        *present(Facts("Time and memory", facts) if facts else None),
+        *charts_of(phase_chart(run.phases)),
+    ]
     return Section("Time and memory", [*shown, _phase_table(run) or NO_PHASES]) if shown else None
 
 
@@ -222,7 +225,7 @@ def data_section(run: Run) -> Section:
         ("validation and test", f"{config.val_share:.0%}, {config.test_share:.0%}"),
         ("nodes kept out of training", f"{config.new_node_share:.0%}"),
         ("on disk", size(sum(file.bytes for file in manifest.files()))),
-        ("log id", Words(manifest.log_id, is_code=True)),
+        ("log id", Text(manifest.log_id, is_code=True)),
     ]
     return Section("Data", [Facts("Data", facts)])
 
@@ -230,17 +233,17 @@ def data_section(run: Run) -> Section:
 def settings_section(run: Run) -> Section:
     """What was chosen, and, folded, everything."""
     values, defaults = values_of(run.config), defaults_for(run.config)
-    shown = {key: Words(setting_value(value), is_code=True) for key, value in values.items()}
+    shown = {key: Text(setting_value(value), is_code=True) for key, value in values.items()}
     changed = [key for key, value in values.items() if value != defaults[key]]
     rows: list[list[Cell]] = [
         [
-            Words(key, is_code=True),
+            Text(key, is_code=True),
             value,
-            Words(setting_value(defaults[key]), is_code=True) if key in changed else "",
+            Text(setting_value(defaults[key]), is_code=True) if key in changed else "",
         ]
         for key, value in shown.items()
     ]
-    everything = Table("Every setting", ["key", "value", "default, where another"], [("", rows)], "words")
+    everything = Table("Every setting", ["key", "value", "default, where another"], [("", rows)], "text")
     chosen: list[Block] = [Paragraph(["Defaults throughout."], kind="")]
     if changed:
         facts = Facts("Settings", [(key, shown[key]) for key in changed])

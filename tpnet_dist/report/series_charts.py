@@ -68,9 +68,9 @@ def speed_chart(all_series: Sequence[Series]) -> Chart | None:
     plot = Plot(x, Axis(0, 1, height - FOOT, 0), height=height)
     plot.ticks_x("training events per second, all ranks", digits=digits_of(x, 6), whole=False, across=True)
     for row, (place, name, speed) in enumerate(speeds):
-        top, words = row * BAR, f"{name}: {amount(speed)} events/s"
-        plot.add(label_at(0, top + 14, words, "start"))
-        plot.add(bar(x.start, top + 20, x.at(speed), top + 36, colour(place), words))
+        top, text = row * BAR, f"{name}: {amount(speed)} events/s"
+        plot.add(label_at(0, top + 14, text, "start"))
+        plot.add(bar(x.start, top + 20, x.at(speed), top + 36, colour(place), text))
     return plot.chart("Training speed", f"Training speed of {len(speeds)} series")
 
 

@@ -112,8 +112,8 @@ def _seconds_per_operation() -> float:
 
 def _link() -> tuple[float, float]:
     """Bytes per second between two ranks, and seconds of a trip that moves next to nothing."""
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", __name__]
-    large, small = map(float, _run_on_cores(words).split())
+    args = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", __name__]
+    large, small = map(float, _run_on_cores(args).split())
     return _LINK_ROWS // 2 * _ROW_FLOATS * 4 / (large - small), small
 
 
@@ -133,11 +133,11 @@ def _base_bytes() -> int:
     return int(_run_on_cores(["-m", "tpnet_dist.training.bare_process"]))
 
 
-def _run_on_cores(words: list[str]) -> str:
+def _run_on_cores(args: list[str]) -> str:
     """What a process prints that has one thread and sees no GPU."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
-        [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *args], env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word"])[-1]

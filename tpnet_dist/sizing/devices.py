@@ -122,7 +122,7 @@ def _from_file(path: Path) -> Device:
     try:
         return _device(tomllib.loads(path.read_text()), str(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}; mend it, or write it anew with --calibrate {path}") from error
+        raise InputError(f"{path}: {error}; correct it, or write it anew with --calibrate {path}") from error
 
 
 def _device(table: Mapping[str, Any], where: str) -> Device:

@@ -19,7 +19,7 @@ from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.kernels import Clocks
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.run_exchange import ID_BYTES, NOTICE_BYTES, loan_bytes
+from tpnet_dist.memory.run_exchange import ID_BYTES, NOTICE_BYTES, reply_bytes
 from tpnet_dist.memory.run_length import MOST_BATCHES, MOST_EVENTS, RunLength, in_runs
 from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
@@ -111,7 +111,7 @@ class TrafficCounter:
 
 def _traffic_of(plan: RunPlan, layer_bytes: int, clock_bytes: int) -> RowTraffic:
     num_rows, num_others = len(plan.asked.row_A), len(plan.asked.border_R) - 2
-    lent = sum(sum(loan_bytes(part, layer_bytes, clock_bytes)) for part in plan.asked.early_and_late())
+    lent = sum(sum(reply_bytes(part, layer_bytes, clock_bytes)) for part in plan.asked.early_and_late())
     return RowTraffic(plan.num_batches, num_rows, NOTICE_BYTES * num_others + ID_BYTES * num_rows + lent)
 
 

@@ -2,8 +2,6 @@
 
 Everything grows with the events of a slice but what concerns the weights alone, so two small slices tell what
 any slice costs. Nothing is timed here; a device's figures turn counts into seconds.
-
-Shape letter: E edge features.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -192,7 +190,7 @@ def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
         neighbor_mask_BSM=torch.ones(num_events, _ENDS, slots, dtype=torch.bool),
         elapsed_BSM=torch.ones(num_events, _ENDS, slots),
         node_features_UF=torch.ones(num_nodes, log.node_width) if log.node_width else None,
-        edge_features_BSME=torch.ones(edge_shape) if log.edge_width else None,
+        edge_features_BSMF=torch.ones(edge_shape) if log.edge_width else None,
         dropout_keys_B=place[:num_events],
         **(rows if needs_of(config).rows else {}),
     )

@@ -13,7 +13,8 @@ PARTS: tuple[PartName, ...] = ("val", "test")
 def evaluate_best(
     evaluator: Evaluator, checkpoints: CheckpointFolder, display: Display
 ) -> dict[str, Figures]:
-    """By part. The memory is no state of a checkpoint: training events are recorded anew."""
+    """Return the figures of the best epoch by part. Checkpoints hold no memory, so training events are
+    recorded anew."""
     scorer = evaluator.scorer
     config, data, parts = scorer.config.evaluation, scorer.data, scorer.parts
     epoch = checkpoints.load_best(parts.model)

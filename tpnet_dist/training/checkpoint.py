@@ -23,7 +23,7 @@ from tpnet_dist.training.step_folder import (
     ASIDE_PREFIX,
     FORMAT,
     MANIFEST_NAME,
-    Unusable,
+    DamagedCheckpoint,
     read_facts,
     read_tensors,
     write_step,
@@ -35,17 +35,17 @@ BEST_NAME = "best.pt"
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a checkpoint says of the run it belongs to."""
+    """Holds what a checkpoint says of the run it belongs to."""
 
     seed: int
     log_id: str
     config: Mapping[str, Any]
-    """Every setting."""
+    """Every setting of the run."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A checkpoint that was read."""
+    """Holds a checkpoint that was read."""
 
     path: Path
     progress: Progress
@@ -76,7 +76,7 @@ class CheckpointFolder:
                 shutil.rmtree(old)
 
     def save_best(self, model: nn.Module, progress: Progress) -> None:
-        """All that a predictor needs, in one file."""
+        """Write all that a predictor needs into one file."""
         self.world.on_first_rank(lambda: self._write_best(model, progress))
 
     def _write_best(self, model: nn.Module, progress: Progress) -> None:
@@ -86,7 +86,7 @@ class CheckpointFolder:
             torch.save({"format": FORMAT, "model": model.state_dict(), **what}, file)
 
     def load_newest(self, model: nn.Module, engine: Engine) -> Progress | None:
-        """None if there is nothing to go on from."""
+        """Load the newest whole checkpoint; return None if there is none to go on from."""
         step = self.world.on_first_rank(self._newest)
         if step is None:
             return None
@@ -97,13 +97,13 @@ class CheckpointFolder:
         return step.progress
 
     def load_best(self, model: nn.Module) -> int:
-        """Returns the epoch they are from."""
+        """Load the best weights; return the epoch they are from."""
         state = self.world.on_first_rank(self._read_best)
         load_weights(model, state["model"], self.folder / BEST_NAME)
         return int(state["epoch"])
 
     def _newest(self) -> _Step | None:
-        """The newest that is whole; of others is said why not."""
+        """Return the newest checkpoint that is whole, and say of each newer one why it is left out."""
         self._remove_leftovers()
         steps = self._steps()
         for path in reversed(steps):
@@ -112,7 +112,7 @@ class CheckpointFolder:
                 progress = self._with_best(progress_of(facts))
                 self._require_same_log(path, facts.get("log_id", "(none)"))
                 return _Step(path, progress, read_tensors(path))
-            except Unusable as error:
+            except DamagedCheckpoint as error:
                 self.display.say(f"warning: {path}: this checkpoint is left out: {error}")
         if steps:
             self.display.say(f"warning: {self.folder}: no checkpoint is whole; starting from the beginning")
@@ -139,7 +139,7 @@ class CheckpointFolder:
         try:
             best = read_state(self.folder / BEST_NAME)
         except InputError as error:
-            raise Unusable(f"{BEST_NAME} is missing or damaged") from error
+            raise DamagedCheckpoint(f"{BEST_NAME} is missing or damaged") from error
         if "val_ap" not in best:  # an earlier version wrote it
             return progress
         return replace(progress, best_epoch=best["epoch"], best_ap=best["val_ap"])
@@ -167,20 +167,20 @@ class CheckpointFolder:
             )
 
     def _steps(self) -> list[Path]:
-        """In the order of their making."""
+        """Return the folders of checkpoints in the order they were written."""
         return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
 
 
 def progress_of(facts: Mapping[str, Any]) -> Progress:
-    """How far the run had come that a checkpoint is of; raises Unusable."""
+    """Return how far the run of a checkpoint had come; raise DamagedCheckpoint if it does not say."""
     try:
         progress = Progress(**facts["progress"])
     except (KeyError, TypeError) as error:
-        raise Unusable(f"{MANIFEST_NAME} does not say how far the run had come") from error
+        raise DamagedCheckpoint(f"{MANIFEST_NAME} does not say how far the run had come") from error
     for name, wanted in asdict(Progress()).items():
         value = getattr(progress, name)
         if type(value) not in (type(wanted), int):
-            raise Unusable(f"{MANIFEST_NAME} says that {name} is {value!r}")
+            raise DamagedCheckpoint(f"{MANIFEST_NAME} says that {name} is {value!r}")
     return progress
 
 

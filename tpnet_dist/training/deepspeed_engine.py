@@ -35,7 +35,8 @@ _log = logging.getLogger(__name__)
 
 
 class DeepSpeedEngine:
-    """`settings`: those of `deepspeed_settings`. Uses the process group that is there."""
+    """Trains with DeepSpeed, on the process group that is there. `settings` come from
+    `deepspeed_settings`."""
 
     def __init__(self, model: nn.Module, settings: dict[str, Any], world: World) -> None:
         self._model = model
@@ -54,7 +55,7 @@ class DeepSpeedEngine:
             self._add_in_order()
 
     def _add_in_order(self) -> None:
-        """Gradients as DDP's engine does, where DeepSpeed would all-reduce a bucket of them."""
+        """Add gradients as DDP's engine does, where DeepSpeed would all-reduce a bucket of them."""
         zero = self._engine.optimizer
 
         def reduce_bucket(bucket: list[Tensor], communication_data_type: torch.dtype, **_: object) -> Tensor:
@@ -79,11 +80,11 @@ class DeepSpeedEngine:
         self._engine.step()
 
     def exposed_seconds(self) -> float:
-        """DeepSpeed does not tell: gradients that travel count as backward."""
+        """Return 0: DeepSpeed does not tell, and gradients that travel count as backward."""
         return 0.0
 
     def weights(self) -> Weights:
-        """Of a model in bfloat16 the masters."""
+        """Return the weights; of a model in bfloat16 the float32 masters."""
         get = self._deepspeed.utils.safe_get_full_fp32_param
         return {name: get(weight) for name, weight in self._model.named_parameters()}
 
@@ -103,7 +104,7 @@ class DeepSpeedEngine:
         }
 
     def load_optimizer_state(self, state: OptimizerState) -> None:
-        """Before the first step of this engine."""
+        """Load the state; call it before the first step of this engine."""
         if not state:
             return
         adam, piece = self._adam_and_piece()
@@ -117,14 +118,14 @@ class DeepSpeedEngine:
                 self._deepspeed.utils.safe_set_full_optimizer_state(weight, state[name][moment], moment)
 
     def _adam_and_piece(self) -> tuple[torch.optim.Optimizer, Tensor]:
-        """What learns on this rank, and the weights it learns, all in one."""
+        """Return Adam on this rank, and the weights it learns as one piece."""
         adam: torch.optim.Optimizer = self._engine.optimizer.optimizer
         [piece] = adam.param_groups[0]["params"]
         return adam, piece
 
 
 def _import_deepspeed() -> Any:  # noqa: ANN401 — it has no types
-    """Takes seconds; it talks on stderr, of warnings only unless `--debug` is given."""
+    """Import DeepSpeed, which takes seconds; it logs to stderr, warnings only unless `--debug` is given."""
     try:
         import deepspeed
         import deepspeed.ops

@@ -19,7 +19,7 @@ ZERO_STAGES = (1, 2)
 
 
 def deepspeed_settings(config: TrainingConfig, num_ranks: int, device_type: str) -> dict[str, Any]:
-    """For `deepspeed.initialize`."""
+    """Return the settings for `deepspeed.initialize`."""
     if config.precision == "float64":
         raise InputError(
             "training.precision is float64, but DeepSpeed learns in float32 at the most; "
@@ -47,14 +47,15 @@ def _read(path: Path | Traversable) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give the path of a DeepSpeed JSON") from error
     except ValueError as error:  # not UTF-8, not JSON
-        raise InputError(f"{path}: not valid JSON: {error}; mend it there") from error
+        raise InputError(f"{path}: not valid JSON: {error}; correct it there") from error
     if not isinstance(settings, dict):
         raise InputError(f"{path}: holds no JSON object; give a DeepSpeed JSON")
     return settings
 
 
 def _decided(config: TrainingConfig, num_ranks: int, device_type: str) -> dict[str, Any]:
-    """By dotted name. Counts of events are for DeepSpeed's own reports: slices are as large as they are."""
+    """Return the settings that the run decides, by dotted name. Counts of events are for DeepSpeed's own
+    reports: slices are as large as they are."""
     slices = BatchSlices.of(config.microbatches, 0, num_ranks, device_type)
     largest_slice = slices.largest_slice(config.batch_size)
     of_adam = {f"optimizer.params.{name}": value for name, value in adam_settings(device_type).items()}
@@ -128,7 +129,7 @@ def _check_the_rest(settings: dict[str, Any]) -> None:
 
 
 def _section(settings: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
-    """Where a dotted key is, and its name there."""
+    """Return the section that holds a dotted key, and the key's name in it."""
     *sections, name = key.split(".")
     for part in sections:
         settings = settings.setdefault(part, {})

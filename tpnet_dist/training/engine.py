@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tpnet_dist.batches.link_batches import Microbatch
-from tpnet_dist.distributed.ordered_sum import DealTime, needs_order, ordered_sum_hook
+from tpnet_dist.distributed.ordered_sum import AllToAllTime, needs_order, ordered_sum_hook
 from tpnet_dist.training.microbatch_scorer import MicrobatchScorer
 
 OptimizerState = dict[str, dict[str, Any]]
@@ -74,11 +74,11 @@ class DdpEngine:
         self._model = model
         self._scorer = DistributedDataParallel(MicrobatchScorer(model), gradient_as_bucket_view=True)
         self._let_the_group_end()
-        self._dealt, device_type = DealTime(), device_type_of(model)
+        self._all_to_all_time, device_type = AllToAllTime(), device_type_of(model)
         # of its own data parallelism averages over ranks where we want the sum
         self._loss_scale = num_ranks
         if needs_order(num_ranks, device_type):
-            self._scorer.register_comm_hook(self._dealt, ordered_sum_hook)
+            self._scorer.register_comm_hook(self._all_to_all_time, ordered_sum_hook)
             self._loss_scale = 1
         else:
             self._settle_order_of_sums()
@@ -118,8 +118,8 @@ class DdpEngine:
         self._scorer._set_ddp_runtime_logging_sample_rate(1)  # type: ignore[no-untyped-call]
         times = self._scorer._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         hidden = times.get("backward_compute_comm_overlap_time", 0)
-        # deals hold up what is computed, and look like a part of it
-        return float(times.get("backward_comm_time", 0) - hidden) / 1e9 + self._dealt.seconds
+        # all-to-alls hold up what is computed, and look like a part of it
+        return float(times.get("backward_comm_time", 0) - hidden) / 1e9 + self._all_to_all_time.seconds
 
     def weights(self) -> Weights:
         return self._model.state_dict()

@@ -18,20 +18,20 @@ _LAST_BYTES = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsLine:
-    """What every line says."""
+    """Holds what every line says."""
 
     seed: int
     epoch: int
-    """From 1 on."""
+    """The number of the epoch, from 1 on."""
     step: int
-    """Of the optimizer, over all epochs."""
+    """Steps of the optimizer so far, over all epochs."""
     seconds: float
-    """Since the process began."""
+    """Seconds since the process began."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepLine(MetricsLine):
-    """Of one step."""
+    """Holds the line of one step."""
 
     kind: Literal["step"]
     loss: float
@@ -40,18 +40,18 @@ class StepLine(MetricsLine):
 
 @dataclass(frozen=True, kw_only=True)
 class EpochLine(MetricsLine):
-    """Of one epoch, and of the evaluation after it."""
+    """Holds the line of one epoch and of the evaluation after it."""
 
     kind: Literal["eval"]
     train_loss: float
     val: Figures = field(default_factory=dict)
     test: Figures = field(default_factory=dict)
     exchange: dict[str, float] = field(default_factory=dict)
-    """Empty on one rank."""
+    """What ranks exchanged; empty on one rank."""
 
 
 def parse_line(text: str) -> StepLine | EpochLine:
-    """InputError of a damaged line; figures may be NaN."""
+    """Read one line; raise InputError if it is damaged. Figures may be NaN."""
     try:
         content = json.loads(text)
     except ValueError as error:
@@ -63,7 +63,7 @@ def parse_line(text: str) -> StepLine | EpochLine:
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, StepLine | EpochLine | None]]:
-    """Each whole line with what it says, None of a damaged one; nothing where nothing was written yet.
+    """Yield each whole line with what it says, None for a damaged one; nothing if nothing was written yet.
 
     A line without an end is being written, or was when the process was killed: it is left out.
     """
@@ -76,7 +76,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, StepLine | EpochLine | None]]:
 
 
 def last_line(path: Path) -> StepLine | EpochLine | None:
-    """The last whole line that is not damaged, without reading those before it."""
+    """Return the last whole line that is not damaged, without reading those before it."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -88,7 +88,7 @@ def last_line(path: Path) -> StepLine | EpochLine | None:
 
 
 def mean_exchange(lines: Iterable[EpochLine]) -> ExchangeVolume | None:
-    """Over epochs; None where ranks exchanged nothing."""
+    """Return the mean over epochs; None where ranks exchanged nothing."""
     told = [
         (line.exchange["bytes_per_event"], line.exchange["remote_rows_held"])
         for line in lines

@@ -21,7 +21,8 @@ from tpnet_dist.training.weights_file import read_state, start_from
 
 @dataclass(frozen=True)
 class Preflight:
-    """Of one rank. A run goes on with the log it has opened, and with the rows it finds may be borrowed."""
+    """Checks the data and the memory of one rank. A run goes on with the log it has opened, and with the rows
+    it finds may be borrowed."""
 
     config: Config
     opened: OpenedLog
@@ -31,7 +32,7 @@ class Preflight:
 
     @classmethod
     def of(cls, config: Config, world: World) -> "Preflight":
-        """Reads the log, but none of its features; refuses what a run would refuse."""
+        """Read the log, but none of its features; refuse what a run would refuse."""
         preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world))
         world.on_every_rank(preflight.require_fits)
         if config.training.engine == "deepspeed":
@@ -45,8 +46,8 @@ class Preflight:
 
     @classmethod
     def to_evaluate(cls, config: Config, world: World) -> "Preflight":
-        """A run of many ranks may be too large for those that evaluate it. They have neither gradients nor
-        an optimizer; what they work with is not counted."""
+        """Check a run that is evaluated: one of many ranks may be too large for those here. They have neither
+        gradients nor an optimizer; what they work with is not counted."""
         preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world))
         world.on_every_rank(preflight.require_fits_to_evaluate)
         return preflight
@@ -64,11 +65,11 @@ class Preflight:
         return memory_width(self.config.memory, self.opened.log)
 
     def require_fits(self) -> None:
-        """To train."""
+        """Refuse to train what does not fit."""
         needed, events = self.needed, f"{self.config.training.batch_size:,} events"
         causes = "training.batch_size, model.neighbors or memory.width"
         parts = [
-            Part(self._rows_in_words(), needed.rows, "memory.width or memory.hops"),
+            Part(self._rows_text(), needed.rows, "memory.width or memory.hops"),
             Part("the model", needed.weights, "model.channels"),
             Part(f"a step of {events} at least", needed.step, causes),
             *self._parts_beside(),
@@ -77,15 +78,15 @@ class Preflight:
 
     def require_fits_to_evaluate(self) -> None:
         model = Part("the model", self.needed.weights // STATES_PER_WEIGHT)
-        parts = [Part(self._rows_in_words(), self.needed.rows), model, *self._parts_beside()]
+        parts = [Part(self._rows_text(), self.needed.rows), model, *self._parts_beside()]
         command = "torchrun --nproc_per_node=N -m tpnet_dist.evaluate"
         self.memory.require_fits(parts, self.width, command=command)
 
-    def _rows_in_words(self) -> str:
+    def _rows_text(self) -> str:
         return f"rows of {memory_nodes(self.config, self.opened.log):,} nodes take"
 
     def _parts_beside(self) -> list[Part]:
-        """What lies on the host, where that is where a rank computes."""
+        """Return what else lies on the host, if the rank computes there."""
         on_host = [Part("neighbours", self.needed.neighbors), Part("clocks", self.needed.clocks)]
         return on_host if self.memory.is_host else []
 
@@ -101,7 +102,7 @@ class Preflight:
             console.print(remark, highlight=False)
 
     def remarks(self) -> list[str]:
-        """What may surprise."""
+        """Return sentences about what may surprise the user."""
         remarks, split, slices = [], self.opened.split, self.slices
         if not split.inductive(split.test):
             remarks.append("No test event has a node unseen in training: there will be no inductive figures.")

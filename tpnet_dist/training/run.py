@@ -25,7 +25,7 @@ from tpnet_dist.training.preflight import Preflight
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.step_profile import ProfileWish
+from tpnet_dist.training.step_profile import ProfileRequest
 from tpnet_dist.training.trainer import SeedTrainer
 
 
@@ -37,11 +37,11 @@ def train(
     preflight = Preflight.of(config, world)
     with RunFolder.locked(run_dir, world):
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
-        return _results(preflight, run, world, ProfileWish(profile_steps, run_dir / "profile"))
+        return _results(preflight, run, world, ProfileRequest(profile_steps, run_dir / "profile"))
 
 
-def _results(preflight: Preflight, run: RunFolder, world: World, profile: ProfileWish) -> Results:
-    """Those it has, or those it comes to."""
+def _results(preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest) -> Results:
+    """Return the results that the run has, or train it to get them."""
     results = world.on_first_rank(run.results)
     if results is not None:
         display_for(world.rank).say(f"{run.path}: this run is finished; here is what it came to")
@@ -53,7 +53,7 @@ def _results(preflight: Preflight, run: RunFolder, world: World, profile: Profil
 
 
 def evaluate(run: RunFolder, config: Config, world: World) -> Results:
-    """The figures of every seed's best weights, by the settings given; the run stays as it is."""
+    """Return the figures of every seed's best weights, by the settings given; the run stays as it is."""
     started, preflight = datetime.now(UTC), Preflight.to_evaluate(config, world)
     data, display = open_data(config, world, preflight), display_for(world.rank)
     passes = Passes(config, data)
@@ -75,14 +75,15 @@ def evaluate(run: RunFolder, config: Config, world: World) -> Results:
 
 
 def open_data(config: Config, world: World, preflight: Preflight | None = None) -> RunData:
-    """The same on every rank, or an error that names what differs; what preflight read is not read again."""
+    """Open the same data on every rank, or raise an error that names what differs. What preflight read is
+    not read again."""
     preflight = preflight or Preflight.of(config, world)
     data = RunData.open(config, world, preflight.opened, preflight.needed.borrowed_rows)
     world.require_agreement(data.log.manifest.content())
     return data
 
 
-def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: ProfileWish) -> Results:
+def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest) -> Results:
     started, config = datetime.now(UTC), preflight.config
     data, display = open_data(config, world, preflight), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
@@ -109,7 +110,7 @@ def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: Pr
 
 
 def _with_circumstances(by_seed: dict[int, SeedResults], passes: Passes, started: datetime) -> Results:
-    """Seeds' figures, with those of baselines, and how they came about."""
+    """Return results: seeds' figures, those of baselines, and how they came about."""
     config, data = passes.config, passes.data
     return Results(
         conditions=conditions_of(config, data.world),
@@ -120,7 +121,7 @@ def _with_circumstances(by_seed: dict[int, SeedResults], passes: Passes, started
 
 
 def _finish(run: RunFolder, results: Results) -> Results:
-    """With what the epochs before a restart exchanged too, which only their lines tell."""
+    """Add what the epochs before a restart exchanged, which only their lines tell."""
     lines = [line for _, line in read_lines(run.path / METRICS_NAME) if isinstance(line, EpochLine)]
     seeds = {
         seed: replace(own, exchange=mean_exchange(line for line in lines if line.seed == seed))
@@ -137,7 +138,7 @@ def _checkpoints(run: RunFolder, seed: int, data: RunData, display: Display) -> 
 
 
 def _baselines(passes: Passes) -> dict[str, dict[str, Figures]]:
-    """By name, then by part."""
+    """Return figures of baselines, by name, then by part."""
     config = passes.config.evaluation
     if config.baseline == "none":
         return {}

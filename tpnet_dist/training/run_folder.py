@@ -23,22 +23,22 @@ from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 
 LENGTH_KEYS = {"training.epochs", "training.patience", "training.max_steps"}
-"""How long training lasts: may change as long as it does."""
+"""Settings that say how long training lasts; they may change while it does."""
 SECONDS_FOR_A_DYING_RUN = 3.0
 """Ranks whose launcher was killed take a moment to notice."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run."""
+    """Is the folder of one run."""
 
     path: Path
 
     @classmethod
     def start(cls, path: Path, config: Config, *, fresh: bool = False) -> "RunFolder":
-        """A new run, or one to go on with, which must have the same settings where they matter.
+        """Start a run, or find one to go on with, which must have the same settings where they matter.
 
-        `fresh`: never one to go on with.
+        With `fresh`, a run that is there is refused.
         """
         run = cls(path)
         if (path / CONFIG_NAME).exists():
@@ -59,7 +59,7 @@ class RunFolder:
     @staticmethod
     @contextmanager
     def locked(path: Path, world: World) -> Iterator[None]:
-        """Two runs never write to the same folder; the first rank holds the lock for all."""
+        """Lock the folder, so that two runs never write to it; the first rank holds the lock for all."""
         target = path.resolve()
 
         def take(locks: ExitStack) -> None:
@@ -72,7 +72,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """A run that was started before."""
+        """Open a run that was started before."""
         if not (path / CONFIG_NAME).is_file():
             raise InputError(f"{path}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
         return cls(path)
@@ -87,15 +87,16 @@ class RunFolder:
         return CheckpointFolder(folder, keep=keep, run=run, world=world, display=display)
 
     def results(self) -> Results | None:
-        """None before the run is finished."""
+        """Return the results; None before the run is finished."""
         return read_results(self.path)
 
     def write_results(self, results: Results) -> None:
-        """Last of all."""
+        """Write the results, as the last file of a run."""
         write_results(results, self.path)
 
     def require_savable(self, config: Config) -> None:
-        """A report shows figures of an evaluation beside the run's own, so they must be of the same kind."""
+        """Refuse other kinds of figures. A report shows figures of an evaluation beside the run's own, so
+        they must be of the same kind."""
         if self.results() is None:
             raise InputError(f"{self.path}: is not finished; repeat its command first, or leave --save away")
         for name in ("protocol", "update"):
@@ -107,7 +108,7 @@ class RunFolder:
                 )
 
     def write_evaluation(self, results: Results) -> Path:
-        """For reports; one of before is replaced."""
+        """Write an evaluation for reports; an earlier one is replaced."""
         return write_results(results, self.path, EVALUATION_NAME)
 
     def _go_on_with(self, config: Config) -> None:
@@ -130,5 +131,5 @@ class RunFolder:
 
 
 def _with_folder_resolved(config: Config) -> dict[str, object]:
-    """Every setting; the same data folder may be named in other words."""
+    """Return every setting, with the data folder resolved: one folder may have several names."""
     return {**values_of(config), "data.folder": str(Path(config.data.folder).resolve())}

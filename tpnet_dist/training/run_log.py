@@ -15,7 +15,8 @@ TENSORBOARD_NAME = "tensorboard"
 
 
 class RunLog:
-    """One JSON object per line, each with `kind`, and the same numbers as TensorBoard scalars, by seed."""
+    """Writes one JSON object per line, each with `kind`, and the same numbers as TensorBoard scalars, by
+    seed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,7 +45,7 @@ class RunLog:
         self._scalars = SummaryWriter(str(folder), purge_step=after_step + 1)
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
-        """`step`: of the optimizer, over all epochs."""
+        """Write one line; `step` counts those of the optimizer over all epochs."""
         line = {"kind": kind, "step": step, "seconds": round(time.time() - self._started, 3), **values}
         print(json.dumps(line), file=self._lines)
         for name, value in flat(values).items():
@@ -63,7 +64,7 @@ class RunLog:
 
 
 def _keep_lines(path: Path, keep: Callable[[StepLine | EpochLine], bool]) -> None:
-    """Only whole lines, and of these the ones to keep; the file changes at once or not at all.
+    """Keep only whole lines, and of these the ones wanted; the file changes at once or not at all.
 
     A damaged line says nothing, so nothing says that it will be written again: it stays.
     """
@@ -74,7 +75,7 @@ def _keep_lines(path: Path, keep: Callable[[StepLine | EpochLine], bool]) -> Non
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with names joined by slashes."""
+    """Return nested mappings as one, with names joined by slashes."""
     joined: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

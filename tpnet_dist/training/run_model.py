@@ -25,7 +25,7 @@ from tpnet_dist.training.train_step import TrainStep
 
 @dataclass(frozen=True)
 class RunModel(ModelParts):
-    """One seed's parts; weights depend on the seed alone, not on the ranks."""
+    """Holds one seed's parts; weights depend on the seed alone, not on the ranks."""
 
     step: TrainStep
 

@@ -27,19 +27,19 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write, sync_folder
-from tpnet_dist.training.step_metadata import METADATA_NAME, Refused, StepReader
+from tpnet_dist.training.step_metadata import METADATA_NAME, StepReader, UnsafePickle
 
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"
 ASIDE_PREFIX, ASIDE_SUFFIX = ".step-", ".partial"
 
 
-class Unusable(Exception):
-    """A checkpoint that is not whole; the message says what is wrong."""
+class DamagedCheckpoint(Exception):
+    """Raised for a checkpoint that is not whole; the message says what is wrong."""
 
 
 def write_step(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], world: World) -> None:
-    """Every rank must call it, with the same."""
+    """Write a checkpoint; every rank must call it, with the same arguments."""
     aside = path.with_name(f".{path.name}{ASIDE_SUFFIX}")
     world.on_first_rank(lambda: _make_empty(aside))
     try:
@@ -62,36 +62,37 @@ def write_step(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, An
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """What the manifest says, after comparing every file with it; raises Unusable."""
+    """Return what the manifest says, after comparing every file with it; raise DamagedCheckpoint."""
     try:
         facts: dict[str, Any] = json.loads((path / MANIFEST_NAME).read_bytes())
         if facts["format"] != FORMAT:
-            raise Unusable(f"it has format {facts['format']}, and this version reads {FORMAT}")
+            raise DamagedCheckpoint(f"it has format {facts['format']}, and this version reads {FORMAT}")
         files: dict[str, dict[str, Any]] = facts["files"]
         for name, record in files.items():
             if _record(path / name) != record:
-                raise Unusable(f"{name} is damaged")
+                raise DamagedCheckpoint(f"{name} is damaged")
     except FileNotFoundError as error:
-        raise Unusable(f"{Path(error.filename).name} is missing") from error
+        raise DamagedCheckpoint(f"{Path(error.filename).name} is missing") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Unusable(f"{MANIFEST_NAME} is not readable") from error
+        raise DamagedCheckpoint(f"{MANIFEST_NAME} is not readable") from error
     return facts
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Of a whole checkpoint, in this process alone; raises Unusable. Nothing in it is run."""
+    """Read the tensors of a whole checkpoint, in this process alone; raise DamagedCheckpoint. No code in it
+    is run."""
     try:
         return _tensors_of(StepReader(path))
-    except Refused as error:
-        raise Unusable(
+    except UnsafePickle as error:
+        raise DamagedCheckpoint(
             f"{METADATA_NAME} {error}, where tensors alone may be described, so nothing of it was taken"
         ) from error
     except FileNotFoundError as error:
-        raise Unusable(f"{METADATA_NAME} is missing") from error
+        raise DamagedCheckpoint(f"{METADATA_NAME} is missing") from error
     except (OSError, MemoryError):
         raise
     except (Exception, CheckpointException) as error:  # what a damaged pickle leads to, nobody can tell
-        raise Unusable("its tensors are not readable") from error
+        raise DamagedCheckpoint("its tensors are not readable") from error
 
 
 def _tensors_of(reader: StepReader) -> dict[str, Tensor]:

@@ -24,12 +24,12 @@ from torch.distributed.checkpoint.metadata import (
 METADATA_NAME = ".metadata"
 
 
-class Refused(Exception):
-    """Of a pickle that asks for more than it may; the message says what for."""
+class UnsafePickle(Exception):
+    """Raised for a pickle that asks for more than it may; the message says what for."""
 
 
 class StepReader(FileSystemReader):
-    """Torch's own, which reads tensors `weights_only`; but `.metadata` is read once, and with care."""
+    """Reads tensors `weights_only`, as torch's own reader does, but `.metadata` once, and with care."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -40,15 +40,15 @@ class StepReader(FileSystemReader):
 
 
 def read_metadata(path: Path) -> Metadata:
-    """Of tensors alone: torch would unpickle other entries without asking."""
+    """Read metadata of tensors alone: torch would unpickle other entries without asking."""
     with path.open("rb") as file:
         metadata = _TensorsAlone(file).load()
     if not isinstance(metadata, Metadata):
-        raise Refused(f"holds a {type(metadata).__name__}")
+        raise UnsafePickle(f"holds a {type(metadata).__name__}")
     for name, entry in metadata.state_dict_metadata.items():
         # names are compared as text later, so that 5 might pass for "5"
         if type(name) is not str or type(entry) is not TensorStorageMetadata:
-            raise Refused(f"holds a {type(entry).__name__} by the name {name!r}")
+            raise UnsafePickle(f"holds a {type(entry).__name__} by the name {name!r}")
     metadata.storage_meta = metadata.storage_meta or StorageMeta()
     return metadata
 
@@ -59,12 +59,12 @@ class _TensorsAlone(pickle.Unpickler):
             return _ADMITTED[module, name]
         if module == "torch" and isinstance(dtype := getattr(torch, name, None), torch.dtype):
             return dtype
-        raise Refused(f"asks for {module}.{name}")
+        raise UnsafePickle(f"asks for {module}.{name}")
 
 
 def _layout(name: str) -> torch.layout:
     if name != str(torch.strided):
-        raise Refused(f"asks for tensors laid out as {name}")
+        raise UnsafePickle(f"asks for tensors laid out as {name}")
     return torch.strided
 
 

@@ -22,7 +22,8 @@ BATCHES_PER_LOOK = 10
 
 
 def remedy_of(config: Config, progress: Progress, saved: str) -> str:
-    """For a run that has lost its way. `saved`: the step of its last checkpoint, if it has one."""
+    """Return what to do about a loss that is no number. `saved`: the step of its last checkpoint, if it has
+    one."""
     scale = "" if getattr(config.model, "scale", True) else " or with model.scale true"
     advice = [f"start again in another --run-dir with a lower training.learning_rate{scale}"]
     if progress.best_epoch >= 0:
@@ -43,7 +44,7 @@ class _Step:
 
 @dataclass
 class StepMeter:
-    """Every rank must add the same steps."""
+    """Measures losses, AP and exchange of steps. Every rank must add the same steps."""
 
     seed: int
     progress: Progress
@@ -51,12 +52,12 @@ class StepMeter:
     log: RunLog | None
     display: Display
     stats: ExchangeStats
-    """Of the memory's rows, on this rank."""
+    """What the memory's rows took on this rank."""
     remedy: Callable[[], str]
-    """For a loss that is no number."""
+    """Returns what to do about a loss that is no number."""
     batches_per_step: int = 1
     _before: RowTraffic = field(init=False)
-    """Of earlier epochs and evaluations: not these steps'."""
+    """What earlier epochs and evaluations took; it is subtracted."""
     _bytes_seen: int = field(init=False)
     _events: int = 0
     _waiting: list[_Step] = field(default_factory=list)
@@ -67,11 +68,11 @@ class StepMeter:
 
     @property
     def has_seen_all(self) -> bool:
-        """Whether no step waits to be looked at; at the same steps on all ranks."""
+        """Return whether no step waits to be looked at; all ranks get the same answer after the same step."""
         return not self._waiting
 
     def add(self, outcome: StepOutcome, *, batches: range, num_events: int) -> None:
-        """The step that was counted last."""
+        """Add the step that was counted last."""
         progress = self.progress
         self._waiting.append(_Step(progress.step, progress.epoch, batches, num_events, outcome))
         if len(self._waiting) >= BATCHES_PER_LOOK // self.batches_per_step:
@@ -99,13 +100,13 @@ class StepMeter:
         self.display.advance(num_events, note)
 
     def _received(self, num_events: int) -> str:
-        """What this rank got for them; nothing to tell on one rank."""
+        """Return what this rank received for these events, as text; empty on one rank."""
         received = self.stats.bytes_received - self._bytes_seen
         self._bytes_seen += received
         return f", {received / num_events / 1e3:.1f} KB/event to each rank" if received else ""
 
     def exchanged(self, device: torch.device) -> dict[str, float]:
-        """Of all steps, over all ranks: what rows on their way took; nothing to tell on one rank."""
+        """Return what rows between ranks took, over all steps and ranks; empty on one rank."""
         traffic = zip(self.stats.row_traffic(), self._before, strict=True)
         totals = torch.tensor([now - before for now, before in traffic], dtype=torch.float64, device=device)
         received, needed, borrowed = sum_over_ranks(totals).tolist()
@@ -115,13 +116,13 @@ class StepMeter:
 
 
 def _counted(batches: range) -> str:
-    """From 1 on, as epochs and steps are."""
+    """Return the batches in words, counted from 1 on, as epochs and steps are."""
     first, last = batches.start + 1, batches.stop
     return f"batch {first}" if first == last else f"batches {first}…{last}"
 
 
 def _running_ap(steps: list[_Step]) -> float:
-    """Over the links of all these steps together."""
+    """Return the AP over the links of all these steps together."""
     positive = torch.cat(gather_varied(torch.cat([step.outcome.positive for step in steps])))
     negative = torch.cat(gather_varied(torch.cat([step.outcome.negative for step in steps])))
     scores = torch.cat([positive, negative]).nan_to_num()

@@ -20,24 +20,24 @@ from tpnet_dist.files.progress import Display
 from tpnet_dist.training.engine import Engine
 
 WARM_UP_STEPS = 5
-"""Not traced: buffers and pipeline fill up."""
+"""Steps that are not traced, since buffers and pipeline fill up."""
 MODEL_PHASES = ("wait", "make batch", "score", "backward", "all-reduce", "optimizer")
 EXCHANGE_PHASES = ("plan", "borrow", "read", "record")
 IDLE = "idle"
 EXPOSED = ("wait", "all-reduce")
-"""What the model stands still for."""
+"""Phases in which the model stands still."""
 
 Seconds = dict[str, float]
-"""By phase, of one rank."""
+"""Seconds of one rank, by phase."""
 
 
 @dataclass
-class ProfileWish:
-    """What `--profile` asks for, once in a process."""
+class ProfileRequest:
+    """Holds what `--profile` asks for; a process traces once."""
 
     steps: int = 0
     folder: Path = Path("profile")
-    """Where the traces go."""
+    """The folder that traces are written to."""
 
     def begin(self, world: World, engine: Engine, display: Display) -> "StepProfile":
         steps, self.steps = self.steps, 0
@@ -79,7 +79,7 @@ class StepProfile:
             self.close()
 
     def close(self) -> None:
-        """Tell what was found; every rank must call it."""
+        """Print what was found; every rank must call it."""
         if self._profiler is None:
             return
         ending, self._profiler = self._profiler, None
@@ -116,12 +116,12 @@ class StepProfile:
 
 
 def with_idle(found: Seconds) -> Seconds:
-    """Also what no phase of the model covers; those of the exchange run beside it."""
+    """Add the time that no phase of the model covers; phases of the exchange run beside it."""
     return {**found, IDLE: max(0.0, found["step"] - sum(found[phase] for phase in MODEL_PHASES))}
 
 
 def show(by_rank: list[Seconds], steps: int, console: Console) -> None:
-    """Milliseconds per step of every rank, and the share of the mean."""
+    """Print milliseconds per step of every rank, and the share of the mean."""
     table = Table("", "phase", title=f"Milliseconds per step, {steps} steps")
     for rank in range(len(by_rank)):
         table.add_column(f"rank {rank}", justify="right")

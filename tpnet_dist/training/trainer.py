@@ -26,12 +26,12 @@ from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.step_meter import StepMeter, remedy_of
-from tpnet_dist.training.step_profile import ProfileWish
+from tpnet_dist.training.step_profile import ProfileRequest
 from tpnet_dist.training.weights_file import start_from_file
 
 
 class SeedTrainer:
-    """One seed of a run. Every rank has one; only the first has a log and writes checkpoints."""
+    """Trains one seed of a run. Every rank has one; only the first has a log and writes checkpoints."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class SeedTrainer:
         checkpoints: CheckpointFolder,
         log: RunLog | None,
         display: Display,
-        profile: ProfileWish | None = None,
+        profile: ProfileRequest | None = None,
     ) -> None:
         # config
         self.config, self.seed = config, seed
         # parts
         self.data, self.checkpoints, self.log, self.display = data, checkpoints, log, display
-        self.profile = profile or ProfileWish()
+        self.profile = profile or ProfileRequest()
         self.parts = RunModel.build(
             config, data.log, data.world, seed, data.row_exchange, borrowed_rows=data.borrowed_rows
         )
@@ -65,7 +65,8 @@ class SeedTrainer:
             log.start_seed(seed, after_step=self.progress.step, after_epoch=self.progress.epoch)
 
     def _progress_so_far(self) -> Progress:
-        """That of the newest checkpoint, whose state is taken on; without one, the very beginning."""
+        """Return the progress of the newest checkpoint and load its state; without one, start from the
+        beginning."""
         parts, world = self.parts, self.data.world
         progress = self.checkpoints.load_newest(parts.model, parts.step.engine)
         if progress is None:
@@ -78,7 +79,7 @@ class SeedTrainer:
         return progress
 
     def train(self) -> SeedResults:
-        """All epochs there are to do, then the results of the best."""
+        """Train all epochs that are left, and return the results of the best."""
         try:
             while not self.progress.is_done:
                 learnt = self._train_epoch()
@@ -101,7 +102,7 @@ class SeedTrainer:
         )
 
     def _train_epoch(self) -> dict[str, Any]:
-        """From wherever the epoch stands to its end; returns the mean loss, and what ranks exchanged."""
+        """Train the epoch from where it stands to its end; return the mean loss, and what ranks exchanged."""
         config, progress, plan = self.config.training, self.progress, self.data.train_plan
         last_step = self._last_step()
         first_event = plan.position(progress.steps_of_epoch, config.batches_per_step).event
@@ -145,7 +146,7 @@ class SeedTrainer:
         return {"train_loss": loss, "exchange": meter.exchanged(self.data.world.device)}
 
     def _learn(self, number: int, rows: Iterator[PlannedRows], meter: StepMeter) -> range:
-        """One step of the epoch; returns its batches."""
+        """Do one step of the epoch; return its batches."""
         progress, plan = self.progress, self.data.train_plan
         batches = plan.step(number, self.config.training.batches_per_step)
         num_events = int(plan.borders[batches.stop] - plan.borders[batches.start])
@@ -160,7 +161,8 @@ class SeedTrainer:
         return batches
 
     def _rows_ahead(self, last_step: int) -> Iterator[PlannedRows]:
-        """Planned links and rows of the epoch's batches from where it stands to the end of `last_step`."""
+        """Yield planned links and rows of the epoch's batches, from where it stands to the end of
+        `last_step`."""
         data, config, progress = self.data, self.config, self.progress
         plan, per_step = data.train_plan, config.training.batches_per_step
         first, last = (plan.position(step, per_step) for step in (progress.steps_of_epoch, last_step))
@@ -175,7 +177,7 @@ class SeedTrainer:
         )
 
     def _bring_memory_to(self, batch: int) -> float:
-        """The memory as it is before a batch of this epoch; returns the time of its last event."""
+        """Bring the memory to where it is before a batch of this epoch; return the time of its last event."""
         memory, train, plan = self.parts.memory, self.data.split.train, self.data.train_plan
         if memory is not None:
             memory.reset(self.progress.epoch)
@@ -184,7 +186,7 @@ class SeedTrainer:
         return self.data.time_before(train, int(plan.borders[batch]))
 
     def _validate(self, learnt: dict[str, Any]) -> None:
-        """Figures of the epoch just trained, whether it is the best, and whether to go on."""
+        """Evaluate the epoch just trained; decide whether it is the best, and whether to go on."""
         progress, config = self.progress, self.config
         self._mark("validation")
         figures = {"val": self.evaluator.evaluate("val", kinds=config.evaluation.negatives[:1])}
@@ -199,7 +201,7 @@ class SeedTrainer:
         self._save()
 
     def _last_step(self) -> int:
-        """Of this epoch."""
+        """Return the last step of this epoch."""
         config, progress = self.config.training, self.progress
         of_epoch = self.data.train_plan.num_steps(config.batches_per_step)
         if config.max_steps is None:
@@ -213,7 +215,8 @@ class SeedTrainer:
         return bool(is_due and self._can_save(next_batch))
 
     def _can_save(self, next_batch: int) -> bool:
-        """Within a group of equal times the memory lags behind; wait for its end."""
+        """Return whether to save here: within a group of equal times the memory lags behind, so wait for its
+        end."""
         plan = self.data.train_plan
         return bool(plan.recorded[next_batch] == plan.borders[next_batch])
 
@@ -228,7 +231,8 @@ class SeedTrainer:
         raise StopRequested(asked)
 
     def _require_finite_weights(self) -> None:
-        """A finite loss may have gradients that are not; the last good checkpoint is to stay."""
+        """Refuse weights that are not finite: a finite loss may have gradients that are not, and the last
+        good checkpoint is to stay."""
         weights = [weight.detach().isfinite().all() for weight in self.parts.model.parameters()]
         if not torch.stack(weights).all():
             where = f"epoch {self.progress.epoch + 1}, step {self.progress.step}"

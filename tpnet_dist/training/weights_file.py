@@ -50,7 +50,8 @@ def start_from(model: nn.Module, spec: ModelSpec, state: dict[str, Any], path: P
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """As tensors and plain values alone: whatever a pickle asks for beyond these is refused, and not run."""
+    """Read tensors and plain values alone: whatever a pickle asks for beyond these is refused, and not
+    run."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a strange pickle is strange: it is refused below

@@ -18,25 +18,25 @@ from tests.unit.benchmarks.written_runs import write_run
 from tpnet_dist.config.train_args import parse_train
 
 
-def refusal(*words: object) -> str:
-    return sentence_of(run_here(accuracy.main, *words), accuracy.PROGRAM)
+def refusal(*args: object) -> str:
+    return sentence_of(run_here(accuracy.main, *args), accuracy.PROGRAM)
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, *map(width_variant, (1, 128))])
 def test_a_variant_is_known_again_by_its_settings(name: str) -> None:
-    words = ["data/uci", "--preset", "uci"]
-    base, changed = (parse_train([*words, *flags]).config for flags in ([], flags_of(name)))
+    args = ["data/uci", "--preset", "uci"]
+    base, changed = (parse_train([*args, *flags]).config for flags in ([], flags_of(name)))
     assert variant_of(changed, base) == name
 
 
 def test_settings_without_a_name_are_told_and_those_that_change_no_model_are_not() -> None:
     base = parse_train(["data/uci", "--preset", "uci"]).config
-    words = (
+    args = (
         "elsewhere --preset uci --training.seed 3 --training.epochs 2 --memory.prefetch 0 --checkpoint.keep 1"
     )
-    assert variant_of(parse_train(words.split()).config, base) == "TPNet"
-    words += " --data.batching timestamps --memory.decay 1e-9"
-    told = variant_of(parse_train(words.split()).config, base)
+    assert variant_of(parse_train(args.split()).config, base) == "TPNet"
+    args += " --data.batching timestamps --memory.decay 1e-9"
+    told = variant_of(parse_train(args.split()).config, base)
     assert told == "data.batching timestamps, memory.decay 1e-09"
 
 

@@ -15,9 +15,9 @@ from tests.support.command_line import ROOT, run_here, sentence_of
 KEPT = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
 
-def run_keep(text: str, *words: object):
+def run_keep(text: str, *args: object):
     with patch.object(sys, "stdin", io.StringIO(text)):
-        return run_here(keep.main, *words)
+        return run_here(keep.main, *args)
 
 
 def test_a_line_is_shown_and_kept_with_its_date_and_machine(

@@ -17,7 +17,7 @@ def test_a_small_process_of_a_large_one_is_small() -> None:
     assert small.peak_bytes < 100 * MIB < large.peak_bytes < 200 * MIB
 
 
-def test_a_module_is_run_with_its_words() -> None:
+def test_a_module_is_run_with_its_args() -> None:
     assert run_python("-m", "base64", "-t").output.startswith("b'Aladdin")
 
 

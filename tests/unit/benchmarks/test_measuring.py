@@ -8,10 +8,10 @@ from benchmarks.measuring import (
     MIB,
     Quantiles,
     StopWatch,
-    forget_peak,
     peak_bytes,
     repeat_for,
     repeated_seconds,
+    reset_peak_memory,
     resident_bytes,
     take_turns,
 )
@@ -57,7 +57,7 @@ def test_a_peak_is_remembered_until_it_is_forgotten() -> None:
     held.close()
     assert peak_bytes() >= with_it - MIB
     try:
-        forget_peak()
+        reset_peak_memory()
     except OSError:
         pytest.skip("this system does not let a process forget its peak")
     # what was given back is no part of it any more

@@ -49,10 +49,10 @@ def runs_of(settings: accuracy.Settings) -> list[StudyRun]:
 def test_a_repeated_command_trains_only_what_is_missing(settings: accuracy.Settings) -> None:
     first, second = runs_of(settings)
     # as the study would have; in this process, which is up already
-    assert run_here(train.main, *first.words).returncode == 0
+    assert run_here(train.main, *first.args).returncode == 0
     before = (first.path / "results.json").stat().st_mtime_ns
-    words = ["--data", *settings.data, "--config", settings.config, "--out", settings.out]
-    done = run_here(accuracy.main, *words, "--epochs", 1, "--seeds", 0, 1, "--ranks", 1)
+    args = ["--data", *settings.data, "--config", settings.config, "--out", settings.out]
+    done = run_here(accuracy.main, *args, "--epochs", 1, "--seeds", 0, 1, "--ranks", 1)
     assert done.returncode == 0, (done.stderr, second.output.read_text())
     assert "2 runs, 1 of them finished before" in done.stderr
     assert (first.path / "results.json").stat().st_mtime_ns == before

@@ -38,8 +38,8 @@ def test_a_name_that_only_resembles_one_is_not_known(name: str) -> None:
 
 def test_the_paper_has_a_figure_of_tpnet_for_all_six_settings_of_every_preset() -> None:
     assert set(preset_names()) - {"social"} == set(paper_datasets())
-    for key, words in itertools.product(paper_datasets(), ALL):
-        value = paper_value(key, *words)
+    for key, args in itertools.product(paper_datasets(), ALL):
+        value = paper_value(key, *args)
         assert value is not None
         assert 0.4 < value.mean < 1
         assert 0 <= value.std < 0.06

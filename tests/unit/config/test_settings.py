@@ -13,11 +13,11 @@ from tpnet_dist.config.train_args import OWN_KEYS, parse_train
 from tpnet_dist.errors import InputError
 
 
-def parsed(*words: object) -> Config:
-    return parse_train([str(word) for word in words]).config
+def parsed(*args: object) -> Config:
+    return parse_train([str(arg) for arg in args]).config
 
 
-def a_word_for(name: str) -> str:
+def an_arg_for(name: str) -> str:
     """Some allowed value that is not the default."""
     key, default = config_keys()[name], values_of(Config())[name]
     if key.choices:
@@ -77,20 +77,20 @@ def test_every_field_is_one_key() -> None:
 
 @pytest.mark.parametrize("name", config_keys())
 def test_a_key_says_the_same_in_every_spelling(name: str, tmp_path: Path) -> None:
-    key, word = config_keys()[name], a_word_for(name)
+    key, arg = config_keys()[name], an_arg_for(name)
     section, leaf = name.split(".")
-    value = f'"{word}"' if key.kind is str else word.lower()
+    value = f'"{arg}"' if key.kind is str else arg.lower()
     path = tmp_path / "one.toml"
     path.write_text(f"[{section}]\n{leaf} = {f'[{value}]' if key.is_list else value}\n")
-    from_flag = parsed(f"--{name}", word)
+    from_flag = parsed(f"--{name}", arg)
     assert from_flag != Config() or len(key.choices) == 1
-    assert from_flag == parsed(f"--{name.replace('_', '-')}={word}")
-    assert from_flag == parsed(f"{name}={word}")
+    assert from_flag == parsed(f"--{name.replace('_', '-')}={arg}")
+    assert from_flag == parsed(f"{name}={arg}")
     assert from_flag == parsed("--config", path)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ["--training.seeds", "0", "1", "2"],
         ["--training.seeds=[0,1,2]"],
@@ -99,8 +99,8 @@ def test_a_key_says_the_same_in_every_spelling(name: str, tmp_path: Path) -> Non
         ["--training.seeds", "0,1,2", "--check"],
     ],
 )
-def test_lists_may_be_words_or_brackets(words: list[str]) -> None:
-    assert parsed(*words).training.seeds == (0, 1, 2)
+def test_lists_may_be_args_or_brackets(args: list[str]) -> None:
+    assert parsed(*args).training.seeds == (0, 1, 2)
     assert parsed("evaluation.negatives=['random', \"inductive\"]").evaluation.negatives == (
         "random",
         "inductive",

@@ -8,7 +8,7 @@ from tpnet_dist.config.toml_files import read_config
 from tpnet_dist.config.train_args import parse_train
 from tpnet_dist.errors import InputError
 
-WORDS = {
+REFUSED = {
     "--training.batchsize 5": "unknown flag --training.batchsize; did you mean --training.batch_size?",
     "--trainin.epochs=3": "unknown flag --trainin.epochs; did you mean --training.epochs?",
     "training.epoch=3": "unknown flag training.epoch; did you mean --training.epochs?",
@@ -82,20 +82,20 @@ FILES = {
     "[data]\nfolder = 3": "data.folder is 3, but must be text; put it in quotes",
     "training = 3": "unknown key training; did you mean training.seed?",
     "[training\nepochs = 5": "not valid TOML: Expected ']' at the end of a table declaration "
-    "(at line 1, column 10); mend it there",
-    "[data]\nfolder = data\n": "not valid TOML: Invalid value (at line 2, column 10); mend it there",
+    "(at line 1, column 10); correct it there",
+    "[data]\nfolder = data\n": "not valid TOML: Invalid value (at line 2, column 10); correct it there",
 }
 
 
-def refusal(*words: str) -> str:
+def refusal(*args: str) -> str:
     with pytest.raises(InputError) as error:
-        parse_train(list(words))
+        parse_train(list(args))
     return str(error.value)
 
 
-@pytest.mark.parametrize("words", WORDS)
-def test_bad_words_are_refused(words: str) -> None:
-    assert refusal(*words.split()) == WORDS[words]
+@pytest.mark.parametrize("args", REFUSED)
+def test_bad_args_are_refused(args: str) -> None:
+    assert refusal(*args.split()) == REFUSED[args]
 
 
 @pytest.mark.parametrize("content", FILES)
@@ -106,7 +106,7 @@ def test_bad_files_are_refused_by_name(content: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "blamed"),
+    ("args", "blamed"),
     [
         ("", True),
         ("data --memory.decay 0.5 --preset uci", True),
@@ -114,11 +114,11 @@ def test_bad_files_are_refused_by_name(content: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_value_its_section_refuses_is_refused_with_the_file_that_said_it(
-    words: str, *, blamed: bool, tmp_path: Path
+    args: str, *, blamed: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[memory]\nhops = 0\n")
-    sentence = refusal("--config", str(path), *words.split())
+    sentence = refusal("--config", str(path), *args.split())
     assert sentence.startswith(f"{path}: memory.hops is 0, but" if blamed else "memory.hops is 17, but")
 
 

@@ -44,6 +44,6 @@ def test_the_ending_is_told_before_announce_returns() -> None:
         heartbeat.start(lambda: None)
     first.announce(DONE)
     second.announce(DONE)
-    assert [sign.ending for sign in second.signs()] == [DONE, DONE]
+    assert [status.ending for status in second.statuses()] == [DONE, DONE]
     for heartbeat in (first, second):
         heartbeat.stop()

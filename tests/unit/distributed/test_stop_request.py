@@ -18,7 +18,7 @@ def wakeup_file() -> int:
 
 
 def test_a_signal_is_noted_and_rings() -> None:
-    stop = StopRequest(has_company=True)
+    stop = StopRequest(has_peers=True)
     with stop.listening():
         assert not stop.was_signalled()
         # not SIGHUP, which `nohup` ignores; to this thread, so that it has come at once
@@ -31,7 +31,7 @@ def test_a_signal_is_noted_and_rings() -> None:
 def test_after_an_error_no_file_is_rung() -> None:
     before = wakeup_file()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    stop = StopRequest(has_company=True)
+    stop = StopRequest(has_peers=True)
     with pytest.raises(ValueError, match="broken"), stop.listening():
         assert wakeup_file() != before
         raise ValueError("broken")

@@ -44,9 +44,9 @@ def test_edges_are_distinct_and_sorted_with_their_first_positions(events):
     firsts = {}
     for position, src, dst in events:
         firsts.setdefault((src, dst), position)
-    src, dst = edge_ends(history.keys_E, NUM_NODES)
+    src, dst = edge_ends(history.keys_G, NUM_NODES)
     assert list(zip(src.tolist(), dst.tolist(), strict=True)) == sorted(firsts)
-    assert history.first_positions_E.tolist() == [firsts[edge] for edge in sorted(firsts)]
+    assert history.first_positions_G.tolist() == [firsts[edge] for edge in sorted(firsts)]
 
 
 @settings(deadline=None)
@@ -77,8 +77,8 @@ def test_parts_of_a_log_make_the_history_of_their_events_together(tmp_path):
     src, dst = (np.concatenate([getattr(part.columns, name) for part in joined]) for name in ("src", "dst"))
     index = np.concatenate([part.index for part in joined])
     expected = EdgeHistory(src, dst, index, num_nodes=12)
-    np.testing.assert_array_equal(history.keys_E, expected.keys_E)
-    np.testing.assert_array_equal(history.first_positions_E, expected.first_positions_E)
+    np.testing.assert_array_equal(history.keys_G, expected.keys_G)
+    np.testing.assert_array_equal(history.first_positions_G, expected.first_positions_G)
     np.testing.assert_array_equal(history.last_before(src, dst, 250), expected.last_before(src, dst, 250))
     with pytest.raises(ValueError, match="must rise"):
         EdgeHistory.of(*reversed(parts))

@@ -63,7 +63,7 @@ def test_the_destinations_of_a_view_are_the_distinct_ones_of_its_events(tmp_path
     log = random_log(tmp_path, 60, 100, events_per_shard=17)
     parts = EventView(log, 5, 25, np.arange(100) < 30), EventView(log, 40, 50)
     expected = {node for part in parts for node in part.read(0, len(part)).columns.dst.tolist()}
-    assert RandomDestinations.of(*parts).destinations_D.tolist() == sorted(expected)
+    assert RandomDestinations.of(*parts).destinations_U.tolist() == sorted(expected)
 
 
 def test_an_empty_universe_is_refused(tmp_path):

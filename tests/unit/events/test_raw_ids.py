@@ -110,7 +110,7 @@ def test_what_is_no_name_is_refused_and_nobody_is_admitted(wrong: object, side: 
     ends = [np.array(["7", "b"], object), np.array(["7", "b"], object)]
     ends[side] = wrongly
     for ids in (RawIds(TWO_SPACES, first_new=3, capacity=5), of_integers()):
-        with pytest.raises(InputError, match="is neither text nor a whole number; mend it"):
+        with pytest.raises(InputError, match="is neither text nor a whole number; correct it"):
             ids.admit_links(*ends)
         assert not ids.newcomers
 
@@ -118,6 +118,6 @@ def test_what_is_no_name_is_refused_and_nobody_is_admitted(wrong: object, side: 
 @pytest.mark.parametrize("blank", ["", "  "])
 def test_among_text_an_empty_id_is_refused(blank: str) -> None:
     ids = RawIds(TWO_SPACES, first_new=3, capacity=5)
-    with pytest.raises(InputError, match="an id is empty, but nodes have names; mend it"):
+    with pytest.raises(InputError, match="an id is empty, but nodes have names; correct it"):
         ids.admit_links(np.array(["b", "new"]), np.array(["7", blank]))
     assert not ids.newcomers

@@ -51,7 +51,7 @@ def random_query(
         end_factors_BSL=uniform(events, ends, hops + 1) if use_memory else None,
         neighbor_factors_BSML=_alike_where_empty(uniform(events, ends, slots, hops + 1), mask_BSM),
         node_features_UF=_without_first(uniform(nodes, node_width)) if node_width else None,
-        edge_features_BSME=uniform(events, ends, slots, edge_width) * mask_BSM[..., None]
+        edge_features_BSMF=uniform(events, ends, slots, edge_width) * mask_BSM[..., None]
         if edge_width
         else None,
         dropout_keys_B=event_keys(0, 0, torch.arange(events)),

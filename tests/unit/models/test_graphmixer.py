@@ -28,7 +28,7 @@ def random_batch() -> LinkBatch:
         neighbor_mask_BSM=torch.rand(B, S, M).sort(-1).values > 0.4,
         elapsed_BSM=torch.rand(B, S, M) * 1000,
         node_features_UF=torch.randn(10, 3),
-        edge_features_BSME=torch.randn(B, S, M, 2),
+        edge_features_BSMF=torch.randn(B, S, M, 2),
         neighbor_means_BSF=torch.randn(B, S, 3),
     )
 

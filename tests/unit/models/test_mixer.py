@@ -15,8 +15,8 @@ KEYS = event_keys(3, 1, torch.arange(EVENTS))
 class MasksOf(EventDropout):
     """Drops by the same keys, but as everybody does: multiply by the mask, divide by the rate of keeping."""
 
-    def dropped(self, values_ANX: Tensor) -> Tensor:
-        return values_ANX * self._keep_mask(values_ANX) * self.scale
+    def dropped(self, values: Tensor) -> Tensor:
+        return values * self._keep_mask(values) * self.scale
 
 
 def written_out(mixing: TokenMixing | ChannelMixing, x: Tensor, masks: MasksOf | None) -> Tensor:

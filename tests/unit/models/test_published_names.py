@@ -49,7 +49,7 @@ def test_narrow_features_take_the_first_columns() -> None:
     load_published(narrow, to_published(wide, **WIDE))
     query = random_query(edge_width=2)
     padded = query.__class__(
-        **{**vars(query), "edge_features_BSME": torch.nn.functional.pad(query.edge_features_BSME, (0, 3))}
+        **{**vars(query), "edge_features_BSMF": torch.nn.functional.pad(query.edge_features_BSMF, (0, 3))}
     )
     torch.testing.assert_close(narrow(query), wide(padded))
 

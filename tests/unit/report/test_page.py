@@ -28,8 +28,8 @@ def page_of(*folders: Path) -> Page:
 def test_a_finished_run_shows_its_figures_beside_the_papers_and_edgebanks(tmp_path: Path) -> None:
     results = results_of(0.9713, baselines={"edgebank_unlimited": {"test": figures(0.7651)}})
     shown = page_of(write_run(tmp_path / "run", results=results, metrics=metrics_of())).text
-    for words in ("0.9713", "paper 0.9735 ± 0.0004", "−0.0022", "0.7651", "124 events/s", "1.50 GiB"):
-        assert words in shown
+    for text in ("0.9713", "paper 0.9735 ± 0.0004", "−0.0022", "0.7651", "124 events/s", "1.50 GiB"):
+        assert text in shown
     assert "Recognised as the paper's UCI by the name of its data folder, data/nowhere/uci" in shown
     assert "whether it is the paper's UCI to the event is not known here" in shown
 
@@ -124,14 +124,14 @@ def test_figures_of_a_later_evaluation_stand_beside_the_runs_own(tmp_path: Path)
     (run / "evaluation.json").write_text(json.dumps(whole_results(later, config_of())))
     shown = page_of(run).text
     # random as trained, historical and the baseline as evaluated
-    for words in (
+    for text in (
         "Transductive events random 0.9000",
         "historical 0.7000",
         "0.6543",
         "0.4321",
         "among 50 random destinations",
     ):
-        assert words in shown
+        assert text in shown
     assert "scoring, all ranks 367 events/s" in shown
     (run / "evaluation.json").write_text("{")
     with pytest.raises(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tpnet_dist.report.blocks import Words
+from tpnet_dist.report.blocks import Text
 from tpnet_dist.report.line_charts import MOST_BINS, bins
 from tpnet_dist.report.numbers import amount, difference, duration, figure, size
 from tpnet_dist.report.plot import Axis, axis_around, digits_of, round_step
@@ -30,9 +30,9 @@ def test_durations_are_in_units_people_know(seconds: float) -> None:
 
 
 def test_figures_have_four_digits_and_gaps_where_there_is_none() -> None:
-    assert figure(0.97351) == Words("0.9735")
-    assert figure(0.5, 0.01) == Words("0.5000", small="±0.0100")
-    assert figure(None) == figure(math.nan) == Words("–")
+    assert figure(0.97351) == Text("0.9735")
+    assert figure(0.5, 0.01) == Text("0.5000", small="±0.0100")
+    assert figure(None) == figure(math.nan) == Text("–")
     assert (difference(0.001), difference(-0.001), difference(0.0)) == ("+0.0010", "−0.0010", "0.0000")
 
 

@@ -45,7 +45,7 @@ def test_weights_are_the_models() -> None:
     wide = replace(LOG, edge_width=172)
     model = spec_of(CONFIG).make(CONFIG, LogShape(1000, 100, edge_width=172))
     assert weight_count(CONFIG, wide) == sum(weight.numel() for weight in model.parameters())
-    assert few_events(CONFIG, wide, 3).edge_features_BSME is not None
+    assert few_events(CONFIG, wide, 3).edge_features_BSMF is not None
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ def needed_by_run(config: Config, device_type: str, num_ranks: int, free: int) -
 def planned(folder: Path, config: Config, device: Device, num_ranks: int, file: Path) -> Mapping[str, Any]:
     file.write_text(tomli_w.dumps({name: value for name, value in vars(device).items() if value is not None}))
     batches = ["--data.batching", config.data.batching]
-    words = [folder, "--ranks", str(num_ranks), "--device", file, "--json", *flags_of(config), *batches]
-    done = run_here(main, *words)
+    args = [folder, "--ranks", str(num_ranks), "--device", file, "--json", *flags_of(config), *batches]
+    done = run_here(main, *args)
     assert done.returncode == 0, done.stderr
     plan: dict[str, Any] = json.loads(done.stdout)
     return plan

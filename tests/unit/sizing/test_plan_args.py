@@ -26,11 +26,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("words", REFUSED)
-def test_bad_words_get_one_sentence_and_exit_code_2(words: str) -> None:
-    done = run_here(main, *words.split())
+@pytest.mark.parametrize("args", REFUSED)
+def test_bad_args_get_one_sentence_and_exit_code_2(args: str) -> None:
+    done = run_here(main, *args.split())
     assert done.returncode == 2
-    assert REFUSED[words] in done.stderr
+    assert REFUSED[args] in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
@@ -43,14 +43,14 @@ def test_settings_of_a_run_are_flags_here_too() -> None:
 def test_a_plan_says_what_it_takes_and_how_long() -> None:
     done = run_here(main, "--events", "1e8", "--ranks", "4", *SMALL)
     assert done.returncode == 0, done.stderr
-    for words in (
+    for text in (
         "100,000,000 events, 2,000,000 nodes",
         "rows of its nodes",
         "Largest log",
         "limited by",
         "1024",
     ):
-        assert words in done.stdout
+        assert text in done.stdout
 
 
 def test_programs_get_the_same_as_json_and_the_curve_is_drawn(tmp_path: Path) -> None:
@@ -66,26 +66,26 @@ def test_programs_get_the_same_as_json_and_the_curve_is_drawn(tmp_path: Path) ->
 
 
 def test_more_ranks_than_a_batch_has_events_get_larger_batches_and_are_told_so() -> None:
-    words = ["--events", "1e6", *SMALL, "--training.batch-size", "200"]
-    done = run_here(main, *words, "--ranks", "1000")
+    args = ["--events", "1e6", *SMALL, "--training.batch-size", "200"]
+    done = run_here(main, *args, "--ranks", "1000")
     assert "Batches are taken to be of 1,000 events, one for each rank." in done.stdout
-    plan = json.loads(run_here(main, *words, "--ranks", "1024", "--json").stdout)
+    plan = json.loads(run_here(main, *args, "--ranks", "1024", "--json").stdout)
     assert [point["batch_size"] for point in plan["curve"]][-4:] == [200, 256, 512, 1024]
     last = plan["curve"][-1]["events_per_second"]
     assert plan["batch_size"] / plan["step_seconds"] == pytest.approx(last), "as the curve says"
-    assert "Batches are taken" not in run_here(main, *words, "--ranks", "200").stdout
+    assert "Batches are taken" not in run_here(main, *args, "--ranks", "200").stdout
 
 
 def test_a_log_of_a_single_batch_is_counted_too(tmp_path: Path) -> None:
-    words = [small_log(tmp_path / "log"), "--ranks", "2", "--device", "cpu", "--json", *SMALL]
-    done = run_here(main, *words, "--training.batch-size", "100000")
+    args = [small_log(tmp_path / "log"), "--ranks", "2", "--device", "cpu", "--json", *SMALL]
+    done = run_here(main, *args, "--training.batch-size", "100000")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["exchanged_bytes_per_batch"] > 0
 
 
 def test_without_memory_no_rows_are_exchanged_and_shares_are_those_of_the_settings() -> None:
-    words = ["--events", "1e6", "--json", *SMALL, "--memory.enabled", "False"]
-    plan = json.loads(run_here(main, *words, "--data.val-share", "0.05", "--data.test-share", "0.05").stdout)
+    args = ["--events", "1e6", "--json", *SMALL, "--memory.enabled", "False"]
+    plan = json.loads(run_here(main, *args, "--data.val-share", "0.05", "--data.test-share", "0.05").stdout)
     assert (plan["exchanged_bytes_per_batch"], plan["width"], plan["bytes_per_rank"]["rows"]) == (0, 0, 0)
     assert plan["bytes_per_rank"]["neighbors"] == pytest.approx(10 * 2 * 1e6 * 1.9 / 4, rel=1e-6)
 
@@ -96,5 +96,5 @@ def test_a_data_folder_is_counted(tmp_path: Path) -> None:
     assert plan["exchange_is_counted"] and plan["exchanged_bytes_per_batch"] > 0
     assert plan["events"] == 1200
     by_default = plan["exchanged_bytes_per_batch"]
-    words = [folder, "--ranks", "2", "--device", "cpu", "--json", *SMALL, "--memory.run-batches", "1"]
-    assert json.loads(run_here(main, *words).stdout)["exchanged_bytes_per_batch"] > by_default
+    args = [folder, "--ranks", "2", "--device", "cpu", "--json", *SMALL, "--memory.run-batches", "1"]
+    assert json.loads(run_here(main, *args).stdout)["exchanged_bytes_per_batch"] > by_default

@@ -134,7 +134,7 @@ def test_edge_bank_has_figures_for_the_same_settings(folder: Path, world: World)
 
 def test_columns_go_to_their_kinds() -> None:
     scores = np.array([[2.0, 1.0, 3.0], [2.0, 1.0, 3.0]], dtype=np.float32)
-    found = tabulate(("random", "historical"), scores, np.array([0, 2]), ranked_NX=scores)
+    found = tabulate(("random", "historical"), scores, np.array([0, 2]), ranked_BX=scores)
     assert found["random"]["auc"] == 1.0
     assert found["historical"]["auc"] == 0.0
     assert found["random"]["mrr"] == 0.5

@@ -106,7 +106,7 @@ def test_a_console_too_narrow_for_anything_gets_no_table_without_figures() -> No
 
 
 def test_the_title_says_when_the_memory_stood_still() -> None:
-    words = " ".join(printed({**full(), "update": False}, 200).split())
-    assert "protocol, memory still after training)" in words
+    shown = " ".join(printed({**full(), "update": False}, 200).split())
+    assert "protocol, memory still after training)" in shown
     assert "memory still" not in printed({**full(), "update": True}, 200)
     assert "memory still" not in printed(full(), 200)

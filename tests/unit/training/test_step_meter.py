@@ -20,7 +20,7 @@ class Notes(Display):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def advance(self, events: int, note: str = "") -> None:
+    def advance(self, count: int, note: str = "", *, position: int | None = None) -> None:
         self.notes.append(note)
 
 

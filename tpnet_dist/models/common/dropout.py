@@ -9,7 +9,7 @@ are scaled by exactly the inverse of the rate of keeping. On the host the bytes 
 event: 11 ms for the 36 million values of a step of 200 events, where torch's own draws take 350 ms. Elsewhere
 they come from SplitMix64 of a counter, in torch's integer arithmetic; host and device hence drop differently.
 
-Shape letters: N = B·n sequences, A and X other axes of what is dropped, W words of 8 bytes.
+Values have three axes: tokens or hidden ones, the Z sequences of the B events, channels or hidden ones.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from tpnet_dist.keyed_random import SampleKey, state_of, take_in, words_of
+from tpnet_dist.keyed_random import SampleKey, mix_in, state_of, words_of
 from tpnet_dist.models.link_batch import LinkBatch
 
 MAX_RATE = 0.9
@@ -37,15 +37,16 @@ class Dropout:
     keeps_all = True
     scale = 1.0
 
-    def drop_(self, values_ANX: Tensor) -> Tensor:
-        return values_ANX
+    def drop_(self, values: Tensor) -> Tensor:
+        return values
 
-    def dropped(self, like_ANK: Tensor, width: int) -> Tensor | None:
-        """1 for each value that is dropped, else 0, (A, N, width) in the dtype of `like`; None if none is."""
+    def dropped(self, like: Tensor, width: int) -> Tensor | None:
+        """1 for each of `width` values per token that is dropped, else 0, in the dtype of `like`; None if all
+        are kept."""
         return None
 
-    def add(self, residual_ANX: Tensor, values_ANX: Tensor) -> Tensor:
-        return residual_ANX + values_ANX
+    def add(self, residual: Tensor, values: Tensor) -> Tensor:
+        return residual + values
 
 
 class EventDropout(Dropout):
@@ -64,31 +65,32 @@ class EventDropout(Dropout):
         self._num_events = len(keys_B)
         self._bytes: _Bytes = HostBytes(keys_B) if keys_B.device.type == "cpu" else DeviceBytes(keys_B)
 
-    def drop_(self, values_ANX: Tensor) -> Tensor:
+    def drop_(self, values: Tensor) -> Tensor:
         """In place."""
-        return values_ANX.mul_(self._keep_mask(values_ANX))
+        return values.mul_(self._keep_mask(values))
 
-    def dropped(self, like_ANK: Tensor, width: int) -> Tensor:
-        mask_ANX = like_ANK.new_empty(*like_ANK.shape[:2], width)
-        return self._fill(mask_ANX, lambda drawn: drawn.lt_(self._threshold))
+    def dropped(self, like: Tensor, width: int) -> Tensor:
+        mask = like.new_empty(*like.shape[:2], width)
+        return self._fill(mask, lambda drawn: drawn.lt_(self._threshold))
 
-    def add(self, residual_ANX: Tensor, values_ANX: Tensor) -> Tensor:
+    def add(self, residual: Tensor, values: Tensor) -> Tensor:
         """residual + what is kept of the values, in one pass."""
-        sum_ANX: Tensor = _AddKept.apply(residual_ANX, values_ANX, self._keep_mask(values_ANX))  # type: ignore[no-untyped-call]
-        return sum_ANX
+        total: Tensor = _AddKept.apply(residual, values, self._keep_mask(values))  # type: ignore[no-untyped-call]
+        return total
 
-    def _keep_mask(self, values_ANX: Tensor) -> Tensor:
+    def _keep_mask(self, values: Tensor) -> Tensor:
         """1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
-        return self._fill(torch.empty_like(values_ANX), lambda drawn: drawn.ge_(self._threshold))
+        return self._fill(torch.empty_like(values), lambda drawn: drawn.ge_(self._threshold))
 
-    def _fill(self, mask_ANX: Tensor, decide: Callable[[Tensor], Tensor]) -> Tensor:
+    def _fill(self, mask: Tensor, decide: Callable[[Tensor], Tensor]) -> Tensor:
         """What is decided on the next bytes of each event."""
-        A, N, X = mask_ANX.shape
-        if N:
-            B, n = self._num_events, N // self._num_events
-            decided_BAnX = decide(self._bytes.draw(A * n * X)).view(B, A, n, X)
-            mask_ANX.view(A, B, n, X).copy_(decided_BAnX.transpose(0, 1))
-        return mask_ANX
+        rows, num_sequences, width = mask.shape
+        if num_sequences:
+            num_events, per_event = self._num_events, num_sequences // self._num_events
+            decided = decide(self._bytes.draw(rows * per_event * width))
+            by_event = decided.view(num_events, rows, per_event, width)
+            mask.view(rows, num_events, per_event, width).copy_(by_event.transpose(0, 1))
+        return mask
 
 
 def dropout_for(batch: LinkBatch, rate: float, *, training: bool) -> Dropout:
@@ -127,10 +129,10 @@ class HostBytes:
         self._streams = [np.random.SFC64(key % 2**64) for key in keys_B.tolist()]
 
     def draw(self, count: int) -> Tensor:
-        words_BW = np.empty((len(self._streams), -(-count // 8)), dtype=np.uint64)
-        for words_W, stream in zip(words_BW, self._streams, strict=True):
-            words_W[:] = stream.random_raw(len(words_W))
-        return torch.from_numpy(words_BW.view(np.uint8))[:, :count].contiguous()
+        words = np.empty((len(self._streams), -(-count // 8)), dtype=np.uint64)
+        for row, stream in zip(words, self._streams, strict=True):
+            row[:] = stream.random_raw(len(row))
+        return torch.from_numpy(words.view(np.uint8))[:, :count].contiguous()
 
 
 class DeviceBytes:
@@ -141,5 +143,5 @@ class DeviceBytes:
 
     def draw(self, count: int) -> Tensor:
         self._calls += 1
-        words_BW = words_of(take_in(self._keys_B, self._calls), -(-count // 8))
-        return words_BW.view(torch.uint8)[:, :count].contiguous()
+        words = words_of(mix_in(self._keys_B, self._calls), -(-count // 8))
+        return words.view(torch.uint8)[:, :count].contiguous()

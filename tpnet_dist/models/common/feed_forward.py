@@ -8,8 +8,6 @@ over them takes as long as a fifth of one of the six matrix products. So
 - the first bias is the weight of one more input, which is always 1: it is neither added nor summed up apart.
 
 Widths are made multiples of the host's vectors, as in `linear`.
-
-Shape letters: T tokens, J = I + ones.
 """
 
 import torch
@@ -47,15 +45,15 @@ class _FeedForward(torch.autograd.Function):
     ) -> Tensor:
         ctx.inputs = inputs = x_TI.shape[1]  # type: ignore[attr-defined]
         ones = VECTOR - inputs % VECTOR
-        x_TJ = x_TI.new_empty(len(x_TI), inputs + ones)
-        x_TJ[:, :inputs], x_TJ[:, inputs:] = x_TI, 1.0
-        first_HJ = F.pad(torch.cat([first_HI, bias_H[:, None]], 1), (0, ones - 1))
+        padded_x = x_TI.new_empty(len(x_TI), inputs + ones)
+        padded_x[:, :inputs], padded_x[:, inputs:] = x_TI, 1.0
+        padded_first = F.pad(torch.cat([first_HI, bias_H[:, None]], 1), (0, ones - 1))
         if dropped_TH is None:
-            before_TH = torch.mm(x_TJ, first_HJ.t())
+            before_TH = torch.mm(padded_x, padded_first.t())
         else:
-            before_TH = dropped_TH.addmm_(x_TJ, first_HJ.t(), beta=DROPPED)
+            before_TH = dropped_TH.addmm_(padded_x, padded_first.t(), beta=DROPPED)
         hidden_TH = F.gelu(before_TH)
-        ctx.save_for_backward(x_TJ, first_HJ, before_TH, hidden_TH, second_OH)
+        ctx.save_for_backward(padded_x, padded_first, before_TH, hidden_TH, second_OH)
         outputs = len(second_OH)
         missing = -outputs % VECTOR
         second_HO = F.pad(second_OH.t(), (0, missing)).contiguous()
@@ -63,15 +61,15 @@ class _FeedForward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, to_out_TO: Tensor) -> tuple[Tensor | None, ...]:
-        x_TJ, first_HJ, before_TH, hidden_TH, second_OH = ctx.saved_tensors  # type: ignore[attr-defined]
+        padded_x, padded_first, before_TH, hidden_TH, second_OH = ctx.saved_tensors  # type: ignore[attr-defined]
         to_second_OH = torch.mm(to_out_TO.t(), hidden_TH)
         to_before_TH = torch.mm(to_out_TO, second_OH)
         torch.ops.aten.gelu_backward.grad_input(to_before_TH, before_TH, grad_input=to_before_TH)
-        to_first_JH = torch.mm(x_TJ.t(), to_before_TH)
+        to_padded_first = torch.mm(padded_x.t(), to_before_TH)
         inputs = ctx.inputs  # type: ignore[attr-defined]
         # data parallelism wants gradients that lie as their weights do
-        to_first_HI = to_first_JH[:inputs].t().clone(memory_format=torch.contiguous_format)
-        to_bias_H = to_first_JH[inputs]
+        to_first_HI = to_padded_first[:inputs].t().clone(memory_format=torch.contiguous_format)
+        to_bias_H = to_padded_first[inputs]
         # the norm before us takes twice as long for rows that do not follow one another
-        to_x_TI = torch.mm(to_before_TH, first_HJ)[:, :inputs].contiguous()
+        to_x_TI = torch.mm(to_before_TH, padded_first)[:, :inputs].contiguous()
         return to_x_TI, to_first_HI, to_bias_H, to_second_OH, to_out_TO.sum(0), None

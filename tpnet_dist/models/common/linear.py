@@ -3,8 +3,6 @@
 A product whose last axis is 172 runs at two thirds of the speed of one of 176 (190 against 280 GFLOP/s on two
 cores). So on the host results are computed with a few zero columns more, which are cut off as a view, and the
 gradient of the weight is computed with its wider axis last. Elsewhere this is torch's own layer.
-
-Shape letter: T rows.
 """
 
 import torch

@@ -1,9 +1,7 @@
 """The MLP-Mixer: mix the tokens of a sequence channel by channel, then the channels token by token.
 
-Tensors are (M, N, K), tokens first. So mixing tokens is one matrix product and its norm a reduction over the
+Tensors are (M, Z, K), tokens first. So mixing tokens is one matrix product and its norm a reduction over the
 first axis; nothing is ever turned round.
-
-Shape letters: N sequences, P pieces of X values.
 """
 
 import math
@@ -36,14 +34,14 @@ class TokenMixing(nn.Module):
         self.first = nn.Linear(tokens, hidden)
         self.second = nn.Linear(hidden, tokens)
 
-    def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
+    def forward(self, x_MZK: Tensor, dropout: Dropout) -> Tensor:
         norm, first, second = self.norm, self.first, self.second
-        normal_MNK: Tensor = _NormalTokens.apply(at_least_float32(x_MNK), norm.eps)  # type: ignore[no-untyped-call]
+        normal_MZK: Tensor = _NormalTokens.apply(at_least_float32(x_MZK), norm.eps)  # type: ignore[no-untyped-call]
         bias_H = torch.addmv(first.bias, first.weight, norm.bias)
-        hidden_HNK = F.gelu(_along_tokens(normal_MNK, first.weight * norm.weight, bias_H))
-        hidden_HNK = dropout.drop_(hidden_HNK)
-        mixed_MNK = _along_tokens(hidden_HNK, second.weight * dropout.scale**2, second.bias * dropout.scale)
-        return dropout.add(x_MNK, mixed_MNK)
+        hidden_HZK = F.gelu(_along_tokens(normal_MZK, first.weight * norm.weight, bias_H))
+        hidden_HZK = dropout.drop_(hidden_HZK)
+        mixed_MZK = _along_tokens(hidden_HZK, second.weight * dropout.scale**2, second.bias * dropout.scale)
+        return dropout.add(x_MZK, mixed_MZK)
 
 
 class ChannelMixing(nn.Module):
@@ -55,27 +53,27 @@ class ChannelMixing(nn.Module):
         self.first = AlignedLinear(channels, hidden)
         self.second = AlignedLinear(hidden, channels)
 
-    def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
+    def forward(self, x_MZK: Tensor, dropout: Dropout) -> Tensor:
         first, second = self.first, self.second
-        [normal_MNK] = in_product_type(self._normal(x_MNK))
-        mixed_MNK = feed_forward(
-            normal_MNK,
+        [normal_MZK] = in_product_type(self._normal(x_MZK))
+        mixed_MZK = feed_forward(
+            normal_MZK,
             (first.weight, first.bias),
             (second.weight * dropout.scale**2, second.bias * dropout.scale),
-            dropout.dropped(normal_MNK, first.out_features),
+            dropout.dropped(normal_MZK, first.out_features),
         )
-        return dropout.add(x_MNK, mixed_MNK)
+        return dropout.add(x_MZK, mixed_MZK)
 
-    def pooled(self, x_MNK: Tensor) -> Tensor:
+    def pooled(self, x_MZK: Tensor) -> Tensor:
         """The mean over tokens if nothing is dropped: the last layer comes after it, on M times fewer."""
-        hidden_MNH = F.gelu(self.first(self._normal(x_MNK)))
-        pooled_NK: Tensor = x_MNK.mean(0) + self.second(hidden_MNH.mean(0))
-        return pooled_NK
+        hidden_MZH = F.gelu(self.first(self._normal(x_MZK)))
+        pooled_ZK: Tensor = x_MZK.mean(0) + self.second(hidden_MZH.mean(0))
+        return pooled_ZK
 
-    def _normal(self, x_MNK: Tensor) -> Tensor:
+    def _normal(self, x_MZK: Tensor) -> Tensor:
         norm = self.norm
         weight, bias = at_least_float32(norm.weight), at_least_float32(norm.bias)
-        return F.layer_norm(at_least_float32(x_MNK), norm.normalized_shape, weight, bias, norm.eps)
+        return F.layer_norm(at_least_float32(x_MZK), norm.normalized_shape, weight, bias, norm.eps)
 
 
 class MixerLayer(nn.Module):
@@ -88,74 +86,74 @@ class MixerLayer(nn.Module):
 
 
 class Mixer(nn.Module):
-    """Layers one after another, then the mean over the tokens: (M, N, K) → (N, K)."""
+    """Layers one after another, then the mean over the tokens: (M, Z, K) → (Z, K)."""
 
     def __init__(self, num_layers: int, tokens: int, channels: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(MixerLayer(tokens, channels) for _ in range(num_layers))
 
-    def forward(self, x_MNK: Tensor, dropout: Dropout) -> Tensor:
+    def forward(self, x_MZK: Tensor, dropout: Dropout) -> Tensor:
         for number, layer in enumerate(self.layers, start=1):
             assert isinstance(layer, MixerLayer)
-            x_MNK = layer.tokens(x_MNK, dropout)
+            x_MZK = layer.tokens(x_MZK, dropout)
             if number == len(self.layers) and dropout.keeps_all:
-                return layer.channels.pooled(x_MNK)
-            x_MNK = layer.channels(x_MNK, dropout)
-        return x_MNK.mean(0)
+                return layer.channels.pooled(x_MZK)
+            x_MZK = layer.channels(x_MZK, dropout)
+        return x_MZK.mean(0)
 
 
-def _along_tokens(x_MNK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
-    out_HNK: Tensor = _AlongTokens.apply(*in_product_type(x_MNK, weight_HM, bias_H))  # type: ignore[no-untyped-call]
-    return out_HNK
+def _along_tokens(x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
+    out_HZK: Tensor = _AlongTokens.apply(*in_product_type(x_MZK, weight_HM, bias_H))  # type: ignore[no-untyped-call]
+    return out_HZK
 
 
 class _AlongTokens(torch.autograd.Function):
     """A linear layer along the first axis."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x_MNK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
-        ctx.save_for_backward(x_MNK, weight_HM)
-        out = torch.addmm(bias_H[:, None], weight_HM, x_MNK.flatten(1))
-        return out.view(len(weight_HM), *x_MNK.shape[1:])
+    def forward(ctx: FunctionCtx, x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
+        ctx.save_for_backward(x_MZK, weight_HM)
+        out = torch.addmm(bias_H[:, None], weight_HM, x_MZK.flatten(1))
+        return out.view(len(weight_HM), *x_MZK.shape[1:])
 
     @staticmethod
-    def backward(ctx: FunctionCtx, gradient_HNK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x_MNK, weight_HM = ctx.saved_tensors  # type: ignore[attr-defined]
-        gradient_HT = gradient_HNK.flatten(1)
-        to_x_MNK = torch.mm(weight_HM.t(), gradient_HT).view(x_MNK.shape)
+    def backward(ctx: FunctionCtx, gradient_HZK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x_MZK, weight_HM = ctx.saved_tensors  # type: ignore[attr-defined]
+        flat_gradient = gradient_HZK.flatten(1)
+        to_x_MZK = torch.mm(weight_HM.t(), flat_gradient).view(x_MZK.shape)
         # the fewer rows come first
-        if len(gradient_HNK) < len(x_MNK):
-            to_weight_HM = _products_of_rows(gradient_HNK, x_MNK)
+        if len(gradient_HZK) < len(x_MZK):
+            to_weight_HM = _products_of_rows(gradient_HZK, x_MZK)
         else:
             to_weight_HM = (
-                _products_of_rows(x_MNK, gradient_HNK).t().clone(memory_format=torch.contiguous_format)
+                _products_of_rows(x_MZK, gradient_HZK).t().clone(memory_format=torch.contiguous_format)
             )
-        return to_x_MNK, to_weight_HM, gradient_HT.sum(1)
+        return to_x_MZK, to_weight_HM, flat_gradient.sum(1)
 
 
-def _products_of_rows(one_MNK: Tensor, other_HNK: Tensor) -> Tensor:
+def _products_of_rows(one_MZK: Tensor, other_HZK: Tensor) -> Tensor:
     """(M, H). In pieces, since one product of long and few rows takes the host three times as long."""
-    num_sequences, channels = one_MNK.shape[1:]
+    num_sequences, channels = one_MZK.shape[1:]
     pieces = math.gcd(num_sequences, PIECES)
     size = num_sequences // pieces * channels
-    one_PMX = one_MNK.reshape(len(one_MNK), pieces, size).transpose(0, 1)
-    other_PXH = other_HNK.reshape(len(other_HNK), pieces, size).permute(1, 2, 0)
-    return torch.bmm(one_PMX, other_PXH).sum(0)
+    one_pieces = one_MZK.reshape(len(one_MZK), pieces, size).transpose(0, 1)
+    other_pieces = other_HZK.reshape(len(other_HZK), pieces, size).permute(1, 2, 0)
+    return torch.bmm(one_pieces, other_pieces).sum(0)
 
 
 class _NormalTokens(torch.autograd.Function):
     """LayerNorm's division along the first axis, without its weights; autograd takes twice as many passes."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x_MNK: Tensor, eps: float) -> Tensor:
-        normal_MNK = x_MNK - x_MNK.mean(0)
-        inverse_NK = torch.rsqrt(normal_MNK.square().mean(0) + eps)
-        ctx.save_for_backward(normal_MNK.mul_(inverse_NK), inverse_NK)
-        return normal_MNK
+    def forward(ctx: FunctionCtx, x_MZK: Tensor, eps: float) -> Tensor:
+        normal_MZK = x_MZK - x_MZK.mean(0)
+        inverse_ZK = torch.rsqrt(normal_MZK.square().mean(0) + eps)
+        ctx.save_for_backward(normal_MZK.mul_(inverse_ZK), inverse_ZK)
+        return normal_MZK
 
     @staticmethod
-    def backward(ctx: FunctionCtx, gradient_MNK: Tensor) -> tuple[Tensor, None]:
-        normal_MNK, inverse_NK = ctx.saved_tensors  # type: ignore[attr-defined]
-        along_NK = (gradient_MNK * normal_MNK).mean(0)
-        across_MNK = torch.addcmul(gradient_MNK, normal_MNK, along_NK, value=-1)
-        return across_MNK.sub_(gradient_MNK.mean(0)).mul_(inverse_NK), None
+    def backward(ctx: FunctionCtx, gradient_MZK: Tensor) -> tuple[Tensor, None]:
+        normal_MZK, inverse_ZK = ctx.saved_tensors  # type: ignore[attr-defined]
+        along_ZK = (gradient_MZK * normal_MZK).mean(0)
+        across_MZK = torch.addcmul(gradient_MZK, normal_MZK, along_ZK, value=-1)
+        return across_MZK.sub_(gradient_MZK.mean(0)).mul_(inverse_ZK), None

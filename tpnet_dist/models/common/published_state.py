@@ -27,11 +27,11 @@ def parameters_of(modules: Mapping[str, str]) -> dict[str, str]:
 def renamed(name: str, names: Mapping[str, str]) -> str:
     """By names in which # is the number of a layer."""
     number = _LAYER.search(name)
-    new = names[numberless(name)]
+    new = names[without_layer_number(name)]
     return new.replace("#", number.group()) if number else new
 
 
-def numberless(name: str) -> str:
+def without_layer_number(name: str) -> str:
     return _LAYER.sub("#", name)
 
 

@@ -63,12 +63,12 @@ class GraphMixer(nn.Module):
         mask_BSM1 = batch.neighbor_mask_BSM[..., None].to(batch.ends_BS.device, non_blocking=True)
         inputs = [self.time_encoding(batch.elapsed_BSM) * mask_BSM1]
         if self.edge_width:
-            assert batch.edge_features_BSME is not None, f"edge features of width {self.edge_width} expected"
-            inputs.insert(0, batch.edge_features_BSME)
+            assert batch.edge_features_BSMF is not None, f"edge features of width {self.edge_width} expected"
+            inputs.insert(0, batch.edge_features_BSMF)
         tokens_BSMK = self.tokens(torch.cat(inputs, -1))
-        tokens_MNK = tokens_BSMK.flatten(0, 1).transpose(0, 1).contiguous()
+        tokens_MZK = tokens_BSMK.flatten(0, 1).transpose(0, 1).contiguous()
         parts = [
-            self.mixer(tokens_MNK, dropout_for(batch, self.dropout, training=self.training)).view(
+            self.mixer(tokens_MZK, dropout_for(batch, self.dropout, training=self.training)).view(
                 *shape_BSM[:2], -1
             )
         ]

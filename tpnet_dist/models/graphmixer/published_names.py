@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.published_state import (
     MIXER_MODULES,
-    numberless,
     parameters_of,
     renamed,
     require_shapes,
+    without_layer_number,
 )
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
 from tpnet_dist.models.graphmixer.model import GraphMixer
@@ -88,7 +88,7 @@ class GraphMixerStateNames:
 
 def _require_known(state: Mapping[str, Tensor]) -> None:
     for name in state:
-        if numberless(name) not in _TO_OURS:
+        if without_layer_number(name) not in _TO_OURS:
             raise ValueError(f"{name!r} is no weight of GraphMixer; pass the state of its model")
     missing = [name for name in _NEEDED if name not in state]
     if missing:

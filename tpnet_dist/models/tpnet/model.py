@@ -5,7 +5,7 @@
     M tokens → mixer, mean → h of one end of a link                       mixer
     h of the source, h of the destination, f(source, destination) → logit
 
-Shape letter: N = B·2C sequences.
+The mixer gets Z = B·2C sequences: for each link one of its source and one of its destination.
 """
 
 from dataclasses import dataclass
@@ -88,11 +88,11 @@ class TPNet(nn.Module):
         slots = TokenSlots.of(query.neighbor_mask_BSM, mask_empty=self.profile == "paper")
         slots = slots.to(query.ends_BS.device)
         pairs = self.pair_features(query, slots) if self.pair_features else None
-        of_sources = self._own_inputs(query, slice(0, 1), slots.source_R)
-        of_targets = self._own_inputs(query, slice(1, None), slots.target_T)
+        of_sources = self._own_inputs(query, slice(0, 1), slots.source_J)
+        of_targets = self._own_inputs(query, slice(1, None), slots.target_Y)
         tokens = self.token_mlp(of_sources, of_targets, pairs, num_ends - 1)
-        h_NK = self.mixer(slots.sequences(tokens), dropout_for(query, self.dropout, training=self.training))
-        h_B2CK = h_NK.view(num_events, 2, num_ends - 1, h_NK.shape[1])
+        h_ZK = self.mixer(slots.sequences(tokens), dropout_for(query, self.dropout, training=self.training))
+        h_B2CK = h_ZK.view(num_events, 2, num_ends - 1, h_ZK.shape[1])
         return LinkEmbeddings(h_B2CK[:, 0], h_B2CK[:, 1], pairs.links_BC if pairs else None)
 
     def _own_inputs(self, query: LinkBatch, ends: slice, chosen_A: Tensor) -> list[Tensor]:
@@ -102,8 +102,8 @@ class TPNet(nn.Module):
             assert query.node_features_UF is not None, f"node features of width {self.node_width} expected"
             inputs.insert(0, query.node_features_UF[query.neighbors_BSM[:, ends].flatten()[chosen_A]])
         if self.edge_width:
-            assert query.edge_features_BSME is not None, f"edge features of width {self.edge_width} expected"
-            inputs.append(query.edge_features_BSME[:, ends].flatten(0, 2)[chosen_A])
+            assert query.edge_features_BSMF is not None, f"edge features of width {self.edge_width} expected"
+            inputs.append(query.edge_features_BSMF[:, ends].flatten(0, 2)[chosen_A])
         return inputs
 
 

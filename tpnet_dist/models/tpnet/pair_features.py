@@ -7,8 +7,8 @@ that meet cross and its transpose are added up before they meet it: 3L² inputs 
 The first layer's share of a self-product could be computed once per slot and added for each pair. It is not:
 passing over all pairs' hidden values to add it takes longer than 2L² more inputs of one matrix product.
 
-Shape letters: G groups, X first and Y second slots of a group, of which all X·Y are paired; A chosen ones of
-the G·X first slots; I = 3L² inputs, P = 4L² features; R and T computed slots of sources and of destinations.
+Slots come in groups, (groups, first slots) and (groups, second slots), of which all within a group are
+paired. I is 3L² inputs, P 4L² features.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ from tpnet_dist.models.tpnet.token_slots import TokenSlots
 class PairValues:
     """Something of every pair that scoring takes. A neighbour is the first of its pair."""
 
-    source_neighbors_RS: Tensor
+    source_neighbors_JS: Tensor
     """Neighbours of sources, with the source and with each destination."""
-    target_neighbors_T2: Tensor
+    target_neighbors_Y2: Tensor
     """Neighbours of destinations, with the source and with that destination."""
     links_BC: Tensor
     """The source with each destination."""
@@ -46,8 +46,8 @@ class PairFeatures(nn.Module):
     def forward(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
         inputs, weight = self._inputs(query, slots), self._folded_weight()
         return PairValues(
-            self._mlp(inputs.source_neighbors_RS, weight),
-            self._mlp(inputs.target_neighbors_T2, weight),
+            self._mlp(inputs.source_neighbors_JS, weight),
+            self._mlp(inputs.target_neighbors_Y2, weight),
             self._mlp(inputs.links_BC, weight),
         )
 
@@ -78,19 +78,19 @@ class PairFeatures(nn.Module):
         source_and_target_C2 = torch.stack([torch.zeros_like(target_C), target_C], 1)
         every_B = torch.arange(num_events, device=query.ends_BS.device)
         return PairValues(
-            self._pair(neighbors_BSM[:, 0], ends_BS, slots.source_R),
+            self._pair(neighbors_BSM[:, 0], ends_BS, slots.source_J),
             self._pair(
-                neighbors_BSM[:, 1:].flattened(), ends_BS[:, source_and_target_C2].flattened(), slots.target_T
+                neighbors_BSM[:, 1:].flattened(), ends_BS[:, source_and_target_C2].flattened(), slots.target_Y
             ),
             self._pair(ends_BS[:, :1], ends_BS[:, 1:], every_B),
         )
 
-    def _pair(self, first_GX: "_Rows", second_GY: "_Rows", chosen_A: Tensor) -> Tensor:
-        """Cross, self of the first, self of the second: (A, Y, I)."""
-        group_A = chosen_A // first_GX.factors_L.shape[1]
-        cross = self._scaled(first_GX.cross_products(second_GY).flatten(0, 1)[chosen_A])
-        self_first = self._scaled(first_GX.self_products().flatten(0, 1)[chosen_A])
-        self_second = self._scaled(second_GY.self_products())[group_A]
+    def _pair(self, first: "_Rows", second: "_Rows", chosen_A: Tensor) -> Tensor:
+        """Cross, self of the first, self of the second, for the chosen first slots: (A, second slots, I)."""
+        group_A = chosen_A // first.factors_L.shape[1]
+        cross = self._scaled(first.cross_products(second).flatten(0, 1)[chosen_A])
+        self_first = self._scaled(first.self_products().flatten(0, 1)[chosen_A])
+        self_second = self._scaled(second.self_products())[group_A]
         parts = (cross, self_first[:, None].expand_as(cross), self_second)
         return torch.cat([part.flatten(-2) for part in parts], -1)
 
@@ -123,13 +123,13 @@ class _Rows:
         return _Rows(self.stored_LD[slots], self.factors_L[slots], self.products_LL[slots])
 
     def flattened(self) -> "_Rows":
-        """(B, C, …) slots as (G, …)."""
+        """(B, C, …) slots as (B·C, …)."""
         return _Rows(*(tensor.flatten(0, 1) for tensor in vars(self).values()))
 
     def self_products(self) -> Tensor:
         return self.products_LL * self.factors_L[..., :, None] * self.factors_L[..., None, :]
 
     def cross_products(self, other: "_Rows") -> Tensor:
-        """Of (G, X) with (G, Y) slots: (G, X, Y, L, L)."""
+        """(groups, first slots, second slots, L, L)."""
         products = torch.einsum("gxld,gykd->gxylk", self.stored_LD, other.stored_LD)
         return products * self.factors_L[:, :, None, :, None] * other.factors_L[:, None, :, None, :]

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.published_state import (
     MIXER_MODULES,
-    numberless,
     parameters_of,
     renamed,
     require_shapes,
+    without_layer_number,
 )
 from tpnet_dist.models.tpnet.config import TPNetConfig
 from tpnet_dist.models.tpnet.model import TPNet
@@ -176,7 +176,7 @@ def to_published(
 def _weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     weights = {name: tensor for name, tensor in state.items() if not _MEMORY.match(name)}
     for name in weights:
-        if numberless(name) not in _TO_OURS:
+        if without_layer_number(name) not in _TO_OURS:
             raise ValueError(f"{name!r} is not a weight of the released TPNet; pass the state of its model")
     missing = [name for name in _NEEDED if name not in weights]
     if missing:

@@ -4,8 +4,6 @@ The inputs are, in this order, the neighbour's node feature, the time encoding a
 the slot's own inputs, features of width zero if there are none), then f(neighbour, source) and f(neighbour,
 destination). A neighbour of the source gets one token per destination; all inputs but the last are the same
 for all of them, so their share of the first layer is computed once.
-
-Shape letters: R and T computed slots of sources and destinations, O own inputs of a slot.
 """
 
 import math
@@ -31,19 +29,19 @@ class TokenMLP(nn.Module):
             nn.init.uniform_(parameter, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
 
     def forward(
-        self, source_RO: list[Tensor], target_TO: list[Tensor], pairs: PairValues | None, num_targets: int
+        self, source_JF: list[Tensor], target_YF: list[Tensor], pairs: PairValues | None, num_targets: int
     ) -> Tensor:
-        """Own inputs come in parts. R·C tokens, a slot's C together, then T, then a zero: (…, K)."""
+        """Own inputs come in parts. J·C tokens, a slot's C together, then Y, then a zero: (…, K)."""
         weight, bias = self.first.weight, self.first.bias
         if pairs is None:
-            shared_RH = self.first(torch.cat(source_RO, 1))
-            source_RCH = shared_RH[:, None].repeat(1, num_targets, 1)
-            target_TH = self.first(torch.cat(target_TO, 1))
+            shared_JH = self.first(torch.cat(source_JF, 1))
+            source_JCH = shared_JH[:, None].repeat(1, num_targets, 1)
+            target_YH = self.first(torch.cat(target_YF, 1))
         else:
-            features_RSP, features_T2P = pairs.source_neighbors_RS, pairs.target_neighbors_T2
+            features_JSP, features_Y2P = pairs.source_neighbors_JS, pairs.target_neighbors_Y2
             shared_weight, target_weight = weight.tensor_split([self._shared_width], 1)
-            shared_RH = F.linear(torch.cat([*source_RO, features_RSP[:, 0]], 1), shared_weight, bias)
-            source_RCH = F.linear(features_RSP[:, 1:], target_weight).add_(shared_RH[:, None])
-            target_TH = self.first(torch.cat([*target_TO, features_T2P.flatten(1)], 1))
-        source_RCK, target_TK = self.second(F.relu_(source_RCH)), self.second(F.relu_(target_TH))
-        return torch.cat([source_RCK.flatten(0, 1), target_TK, target_TK.new_zeros(1, target_TK.shape[1])])
+            shared_JH = F.linear(torch.cat([*source_JF, features_JSP[:, 0]], 1), shared_weight, bias)
+            source_JCH = F.linear(features_JSP[:, 1:], target_weight).add_(shared_JH[:, None])
+            target_YH = self.first(torch.cat([*target_YF, features_Y2P.flatten(1)], 1))
+        source_JCK, target_YK = self.second(F.relu_(source_JCH)), self.second(F.relu_(target_YH))
+        return torch.cat([source_JCK.flatten(0, 1), target_YK, target_YK.new_zeros(1, target_YK.shape[1])])

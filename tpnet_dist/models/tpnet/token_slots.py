@@ -11,7 +11,7 @@ slots of an end hold the same, so the first stands for all.
     `paper`         computes a b; the sequences are 0 a b and 0 0 0
     `published`     computes · a b and one · of the destination; the sequences are · a b and · · ·
 
-Shape letters: N = B·2C sequences, R and T computed slots of sources and of destinations.
+There are Z = B·2C sequences.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TokenSlots:
-    """Computed slots, and how R·C tokens of sources, T of destinations and a zero make up the sequences."""
+    """Computed slots, and how J·C tokens of sources, Y of destinations and a zero make up the sequences."""
 
-    source_R: Tensor
+    source_J: Tensor
     """Positions in (B, M), flat."""
-    target_T: Tensor
+    target_Y: Tensor
     """Positions in (B, C, M), flat."""
-    token_MN: Tensor
-    """For each slot of each sequence, which of the R·C + T + 1 tokens; the last is the zero."""
+    token_MZ: Tensor
+    """For each slot of each sequence, which of the J·C + Y + 1 tokens; the last is the zero."""
 
     @classmethod
     def of(cls, neighbor_mask_BSM: Tensor, *, mask_empty: bool) -> "TokenSlots":
@@ -38,10 +38,10 @@ class TokenSlots:
         if not mask_empty:
             # empty slots come first
             computed_BSM[..., 0] = True
-        source_R = computed_BSM[:, 0].flatten().nonzero().squeeze(1)
-        target_T = computed_BSM[:, 1:].flatten().nonzero().squeeze(1)
-        num_source_tokens = len(source_R) * num_targets
-        zero = num_source_tokens + len(target_T)
+        source_J = computed_BSM[:, 0].flatten().nonzero().squeeze(1)
+        target_Y = computed_BSM[:, 1:].flatten().nonzero().squeeze(1)
+        num_source_tokens = len(source_J) * num_targets
+        zero = num_source_tokens + len(target_Y)
 
         # of a source's slot the token for the first destination; the others' follow it
         token_BSM = torch.full_like(computed_BSM, zero, dtype=torch.int64)
@@ -51,15 +51,15 @@ class TokenSlots:
         token_BSM[:, 1:][computed_BSM[:, 1:]] = torch.arange(num_source_tokens, zero, device=token_BSM.device)
         if not mask_empty:
             token_BSM = torch.where(neighbor_mask_BSM, token_BSM, token_BSM[..., :1])
-        return cls(source_R, target_T, _tokens_of_sequences(token_BSM, zero))
+        return cls(source_J, target_Y, _tokens_of_sequences(token_BSM, zero))
 
     def to(self, device: torch.device) -> "TokenSlots":
-        moved = (each.to(device, non_blocking=True) for each in (self.source_R, self.target_T, self.token_MN))
+        moved = (each.to(device, non_blocking=True) for each in (self.source_J, self.target_Y, self.token_MZ))
         return TokenSlots(*moved)
 
     def sequences(self, tokens_K: Tensor) -> Tensor:
-        """(R·C + T + 1, K) → (M, N, K)."""
-        return tokens_K.index_select(0, self.token_MN.flatten()).view(*self.token_MN.shape, tokens_K.shape[1])
+        """(J·C + Y + 1, K) → (M, Z, K)."""
+        return tokens_K.index_select(0, self.token_MZ.flatten()).view(*self.token_MZ.shape, tokens_K.shape[1])
 
 
 def _tokens_of_sequences(token_BSM: Tensor, zero: int) -> Tensor:

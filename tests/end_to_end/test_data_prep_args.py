@@ -18,7 +18,7 @@ def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("args", "sentence"),
     [
         ("", "no command is given; write convert, synth, describe or --help after python -m data_prep"),
         ("convrt a.csv out", "unknown command convrt; did you mean convert?"),
@@ -35,8 +35,8 @@ def test_unknown_flag_is_refused_with_the_nearest(tmp_path: Path) -> None:
         ("describe one two", "two: the data folder is one already; give one"),
     ],
 )
-def test_bad_words_get_one_sentence(words: str, sentence: str) -> None:
-    assert refusal(*words.split()).startswith(sentence)
+def test_bad_args_get_one_sentence(args: str, sentence: str) -> None:
+    assert refusal(*args.split()).startswith(sentence)
 
 
 @pytest.mark.parametrize(

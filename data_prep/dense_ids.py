@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-def deal_dense_ids(degree: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def assign_dense_ids(degree: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Dense id of each node code.
 
     Nodes are dealt like cards, heaviest first, to two halves in snake order (A B B A A B B A …), and so

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.deal import deal_dense_ids
+from data_prep.dense_ids import assign_dense_ids
 
 
 def block_degrees(degree: np.ndarray, num_blocks: int) -> np.ndarray:
     by_dense_id = np.empty_like(degree)
-    by_dense_id[deal_dense_ids(degree)] = degree
+    by_dense_id[assign_dense_ids(degree)] = degree
     return np.array([block.sum() for block in np.array_split(by_dense_id, num_blocks)])
 
 
@@ -21,18 +21,18 @@ def zipf_degrees(num_nodes: int, offset: int) -> np.ndarray:
 
 def test_eight_nodes_are_dealt_in_snakes_within_snakes():
     falling = np.array([80, 70, 60, 50, 40, 30, 20, 10])
-    assert deal_dense_ids(falling).tolist() == [0, 4, 6, 2, 3, 7, 5, 1]
+    assert assign_dense_ids(falling).tolist() == [0, 4, 6, 2, 3, 7, 5, 1]
     for num_blocks in (2, 4):
         assert len(set(block_degrees(falling, num_blocks))) == 1
 
 
 def test_nodes_of_equal_degree_are_dealt_by_code():
-    assert deal_dense_ids(np.full(8, 5)).tolist() == [0, 4, 6, 2, 3, 7, 5, 1]
+    assert assign_dense_ids(np.full(8, 5)).tolist() == [0, 4, 6, 2, 3, 7, 5, 1]
 
 
 @given(st.lists(st.integers(0, 2**40), max_size=200))
 def test_dense_ids_are_a_permutation(degrees):
-    dense_ids = deal_dense_ids(np.array(degrees, dtype=np.int64))
+    dense_ids = assign_dense_ids(np.array(degrees, dtype=np.int64))
     assert sorted(dense_ids.tolist()) == list(range(len(degrees)))
 
 

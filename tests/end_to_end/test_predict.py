@@ -20,6 +20,7 @@ from tests.support.predictors import FEATURES, ITEMS, shop_log, untrained_run
 from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist import predict as predict_command
+from tpnet_dist.training.weights_file import read_state
 
 TOLERANCE = 2e-6
 """Links scored in other company: float32 sums may be added in another order."""
@@ -267,7 +268,7 @@ def test_a_place_where_no_file_can_be_is_refused_before_anything_is_read(
 def test_bad_checkpoints_get_one_sentence(run: Path, tmp_path: Path) -> None:
     pairs = write(tmp_path / "pairs.csv", "src,dst", "0,3")
     asked = ("--pairs", pairs, "--out", tmp_path / "out.csv")
-    state = torch.load(run / "checkpoints" / "seed-0" / "best.pt", weights_only=True)
+    state = read_state(run / "checkpoints" / "seed-0" / "best.pt")
     for name, changes in {"later": {"format": 9}, "other": {"log_id": "x"}, "evil": {"epoch": Path}}.items():
         torch.save({**state, **changes}, tmp_path / f"{name}.pt")
     assert "it has format 9, and this version reads 1" in refusal(tmp_path / "later.pt", *asked)

@@ -4,8 +4,11 @@ import hashlib
 import json
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tpnet_dist.training.content_digest import sealed
 
 
 class Evil:
@@ -27,6 +30,12 @@ def forge(step: Path, metadata: object) -> None:
     """Put it in the place of the true one, and have the manifest vouch for it."""
     content = pickle.dumps(metadata)
     (step / ".metadata").write_bytes(content)
+    record = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    change_manifest(step, lambda manifest: manifest["files"].update({".metadata": record}))
+
+
+def change_manifest(step: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what the manifest says, and have its checksum vouch for it."""
     manifest = json.loads((step / "manifest.json").read_text())
-    manifest["files"][".metadata"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    (step / "manifest.json").write_text(json.dumps(manifest))
+    change(manifest)
+    (step / "manifest.json").write_text(json.dumps(sealed(manifest)))

@@ -1,5 +1,6 @@
 """Two processes never write one folder: a lock beside it, which dies with its holder."""
 
+import errno
 import fcntl
 import os
 import time
@@ -30,12 +31,23 @@ def folder_lock(target: Path, *, patience: float = 0.0) -> Iterator[None]:
 def _locked(path: Path, patience: float) -> Iterator[bool]:
     deadline = time.monotonic() + patience
     while True:
-        with path.open("w") as lock:
+        with _opened(path) as lock:
             has_lock = _is_taken(path, lock)
             if has_lock or time.monotonic() >= deadline:
                 yield has_lock
                 return
         time.sleep(0.1)
+
+
+def _opened(path: Path) -> TextIO:
+    """The lock holds nothing, and whatever lies in its place is left as it is."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{path}: the lock of this folder is a symbolic link; remove it") from error
+        raise
+    return os.fdopen(descriptor, "r+")
 
 
 def _is_taken(path: Path, lock: TextIO) -> bool:

@@ -13,6 +13,7 @@ from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import NegativeEnds
 from tpnet_dist.batches.run_data import planner_of
 from tpnet_dist.distributed.batch_slices import BatchSlices
+from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.scoring import EVALUATION_KEY, logits_of
 from tpnet_dist.events.raw_ids import Dense
 from tpnet_dist.events.shards import Times
@@ -73,6 +74,11 @@ class LinkScorer:
         ahead = rows_ahead(self.past.memory, requests, prefetch=prefetch)
         for piece, (planned, rows) in zip(pieces, ahead, strict=True):
             logits_BC[piece] = logits_of(self.model, self.batch_maker.make(planned, rows)).cpu().numpy()
+        if not (is_finite_BC := np.isfinite(logits_BC)).all():
+            raise InputError(
+                f"{(~is_finite_BC).sum():,} of {logits_BC.size:,} scores are not finite, but must be; the "
+                "weights are damaged or training diverged: restore the checkpoint, or train anew"
+            )
         return logits_BC
 
     def _request(

@@ -11,15 +11,16 @@ from tpnet_dist.config.keys import values_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import Dense, RawIds, some_of
 from tpnet_dist.events.shards import EventColumns, concatenate
-from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.prediction.build import Parts
 from tpnet_dist.prediction.times import as_times, require_order
 from tpnet_dist.prediction.trained import Trained
 from tpnet_dist.training.step_folder import FORMAT
+from tpnet_dist.training.weights_file import write_state
 
 
 def save_state(path: Path, trained: Trained, parts: Parts) -> None:
-    """All that loading needs but the data folder; of rows only the events they follow from."""
+    """Save all that loading needs except the data folder. Rows are not saved: the observed events are, and
+    loading replays them."""
     past, ids = parts.past, parts.ids
     observed = {
         "until": past.until,
@@ -41,8 +42,7 @@ def save_state(path: Path, trained: Trained, parts: Parts) -> None:
         "predictor": observed,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        torch.save(state, file)
+    write_state(path, state)
 
 
 def load_later(saved: Mapping[str, Any], parts: Parts) -> None:

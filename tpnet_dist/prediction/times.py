@@ -22,10 +22,10 @@ _MISSING = "a time is missing, but every link has one; correct it"
 def as_times(given: GivenTimes, manifest: Manifest, count: int) -> Times:
     """`count` of them; one serves all. Dates become ticks since 1970, numbers are ticks already."""
     times = _array_of(given)
-    if not times.size:
-        return np.empty(0, manifest.time_dtype)
     if times.shape not in ((), (1,), (count,)):
         raise InputError(f"{times.size:,} times are given for {count:,} links; give one, or one for each")
+    if not times.size:
+        return np.empty(0, manifest.time_dtype)
     if times.dtype.kind == "M":
         times = _ticks_of(times, manifest)
     if times.dtype.kind not in "iuf":

@@ -4,6 +4,7 @@ Rows of the memory are not among it: they are a function of the events before, s
 these again, at several hundred thousand a second, and stands where it stood, bit for bit.
 """
 
+import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.engine import Engine, OptimizerState
 from tpnet_dist.training.progress import Progress
@@ -28,7 +28,7 @@ from tpnet_dist.training.step_folder import (
     read_tensors,
     write_step,
 )
-from tpnet_dist.training.weights_file import load_weights, read_state
+from tpnet_dist.training.weights_file import load_weights, read_state, write_state
 
 BEST_NAME = "best.pt"
 
@@ -82,12 +82,13 @@ class CheckpointFolder:
     def _write_best(self, model: nn.Module, progress: Progress) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         what = {"epoch": progress.epoch, "val_ap": float(progress.best_ap), **asdict(self.run)}
-        with atomic_write(self.folder / BEST_NAME) as file:
-            torch.save({"format": FORMAT, "model": model.state_dict(), **what}, file)
+        write_state(self.folder / BEST_NAME, {"format": FORMAT, "model": model.state_dict(), **what})
 
-    def load_newest(self, model: nn.Module, engine: Engine) -> Progress | None:
+    def load_newest(
+        self, model: nn.Module, engine: Engine, *, steps_per_epoch: float = math.inf
+    ) -> Progress | None:
         """Load the newest whole checkpoint; return None if there is none to go on from."""
-        step = self.world.on_first_rank(self._newest)
+        step = self.world.on_first_rank(lambda: self._newest(steps_per_epoch))
         if step is None:
             return None
         weights, optimizer = _sorted_out(step.tensors)
@@ -102,7 +103,7 @@ class CheckpointFolder:
         load_weights(model, state["model"], self.folder / BEST_NAME)
         return int(state["epoch"])
 
-    def _newest(self) -> _Step | None:
+    def _newest(self, steps_per_epoch: float) -> _Step | None:
         """Return the newest checkpoint that is whole, and say of each newer one why it is left out."""
         self._remove_leftovers()
         steps = self._steps()
@@ -110,6 +111,10 @@ class CheckpointFolder:
             try:
                 facts = read_facts(path)
                 progress = self._with_best(progress_of(facts))
+                if progress.steps_of_epoch > steps_per_epoch:
+                    raise DamagedCheckpoint(
+                        f"it has done {progress.steps_of_epoch:,} steps of an epoch of {steps_per_epoch:,}"
+                    )
                 self._require_same_log(path, facts.get("log_id", "(none)"))
                 return _Step(path, progress, read_tensors(path))
             except DamagedCheckpoint as error:
@@ -142,7 +147,7 @@ class CheckpointFolder:
             raise DamagedCheckpoint(f"{BEST_NAME} is missing or damaged") from error
         if "val_ap" not in best:  # an earlier version wrote it
             return progress
-        return replace(progress, best_epoch=best["epoch"], best_ap=best["val_ap"])
+        return checked(replace(progress, best_epoch=best.get("epoch", -1), best_ap=best["val_ap"]), BEST_NAME)
 
     def _read_best(self) -> dict[str, Any]:
         state = read_state(self.folder / BEST_NAME)
@@ -177,10 +182,18 @@ def progress_of(facts: Mapping[str, Any]) -> Progress:
         progress = Progress(**facts["progress"])
     except (KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"{MANIFEST_NAME} does not say how far the run had come") from error
+    if checked(progress, MANIFEST_NAME).best_epoch > progress.epoch:
+        raise DamagedCheckpoint(f"{MANIFEST_NAME} says that best_epoch is {progress.best_epoch!r}")
+    return progress
+
+
+def checked(progress: Progress, file: str) -> Progress:
+    """Return it; raise DamagedCheckpoint that names the first value which no run writes."""
     for name, wanted in asdict(Progress()).items():
-        value = getattr(progress, name)
-        if type(value) not in (type(wanted), int):
-            raise DamagedCheckpoint(f"{MANIFEST_NAME} says that {name} is {value!r}")
+        value, least = getattr(progress, name), -1 if name.startswith("best_") else 0
+        is_number = type(value) in (type(wanted), int)
+        if not is_number or not math.isfinite(value) or (name != "loss_sum" and value < least):
+            raise DamagedCheckpoint(f"{file} says that {name} is {value!r}")
     return progress
 
 

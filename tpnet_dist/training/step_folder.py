@@ -27,6 +27,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write, sync_folder
+from tpnet_dist.training.content_digest import is_intact, sealed
 from tpnet_dist.training.step_metadata import METADATA_NAME, StepReader, UnsafePickle
 
 FORMAT = 1
@@ -62,13 +63,18 @@ def write_step(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, An
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """Return what the manifest says, after comparing every file with it; raise DamagedCheckpoint."""
+    """Return what the manifest says, after comparing it and every file with their checksums; raise
+    DamagedCheckpoint."""
     try:
         facts: dict[str, Any] = json.loads((path / MANIFEST_NAME).read_bytes())
         if facts["format"] != FORMAT:
             raise DamagedCheckpoint(f"it has format {facts['format']}, and this version reads {FORMAT}")
+        if not is_intact(facts):
+            raise DamagedCheckpoint(f"{MANIFEST_NAME} is damaged")
         files: dict[str, dict[str, Any]] = facts["files"]
         for name, record in files.items():
+            if Path(name).name != name:
+                raise DamagedCheckpoint(f"{MANIFEST_NAME} names {name!r}, which is outside its folder")
             if _record(path / name) != record:
                 raise DamagedCheckpoint(f"{name} is damaged")
     except FileNotFoundError as error:
@@ -115,7 +121,7 @@ def _make_empty(folder: Path) -> None:
 def _complete(aside: Path, path: Path, facts: Mapping[str, Any]) -> None:
     files = {file.name: _record(file) for file in sorted(aside.iterdir())}
     with atomic_write(aside / MANIFEST_NAME) as manifest:
-        manifest.write(json.dumps({"format": FORMAT, **facts, "files": files}, indent=1).encode())
+        manifest.write(json.dumps(sealed({"format": FORMAT, **facts, "files": files}), indent=1).encode())
     # only one that could not be read can be in its place
     shutil.rmtree(path, ignore_errors=True)
     aside.rename(path)

@@ -49,6 +49,11 @@ def read_metadata(path: Path) -> Metadata:
         # names are compared as text later, so that 5 might pass for "5"
         if type(name) is not str or type(entry) is not TensorStorageMetadata:
             raise UnsafePickle(f"holds a {type(entry).__name__} by the name {name!r}")
+    for place in metadata.storage_data.values():
+        if type(place) is not _StorageInfo or PurePath(place.relative_path).name != place.relative_path:
+            raise UnsafePickle(
+                f"names a file {getattr(place, 'relative_path', place)!r:.60}, outside its folder"
+            )
     metadata.storage_meta = metadata.storage_meta or StorageMeta()
     return metadata
 

@@ -68,7 +68,8 @@ class SeedTrainer:
         """Return the progress of the newest checkpoint and load its state; without one, start from the
         beginning."""
         parts, world = self.parts, self.data.world
-        progress = self.checkpoints.load_newest(parts.model, parts.step.engine)
+        steps = self.data.train_plan.num_steps(self.config.training.batches_per_step)
+        progress = self.checkpoints.load_newest(parts.model, parts.step.engine, steps_per_epoch=steps)
         if progress is None:
             world.phase.saved = ""
             start_from_file(parts.model, spec_of(self.config), self.config.model.weights, world)

@@ -1,6 +1,8 @@
 """Weights in a single file: a `best.pt` of ours, or a checkpoint of the released code."""
 
+import errno
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,13 @@ from torch import nn
 
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.models.spec import ModelSpec
+from tpnet_dist.training.content_digest import DIGEST_KEY, is_intact, sealed
 
 
 def load_weights(model: nn.Module, weights: dict[str, torch.Tensor], path: Path) -> None:
-    """Refuse weights of another shape, naming the first."""
+    """Raise InputError that names the first missing, unexpected or wrongly shaped weight."""
     ours = model.state_dict()
     for name in sorted({*ours, *weights}):
         mine, theirs = (tuple(state[name].shape) if name in state else "absent" for state in (ours, weights))
@@ -49,18 +53,26 @@ def start_from(model: nn.Module, spec: ModelSpec, state: dict[str, Any], path: P
         raise InputError(f"{path}: {error}") from error
 
 
+def write_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a checkpoint with a checksum of its content, whole or not at all; `torch.load` reads it."""
+    with atomic_write(path) as file:
+        torch.save(sealed(state), file)
+
+
 def read_state(path: Path) -> dict[str, Any]:
     """Read tensors and plain values alone: whatever a pickle asks for beyond these is refused, and not
     run."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a strange pickle is strange: it is refused below
-            state = torch.load(path, map_location="cpu", weights_only=True)
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's warning of a strange pickle, which is refused below
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such checkpoint; train first") from error
-    except (OSError, MemoryError):
+    except MemoryError:
         raise
-    except Exception as error:  # what a damaged pickle leads to, nobody can tell
+    except Exception as error:  # torch.load raises many kinds for damaged files, OSError among them
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
         if "unsupported global" in str(error).lower():
             raise InputError(
                 f"{path}: holds more than tensors, which might run code, so nothing of it was taken; "
@@ -71,4 +83,8 @@ def read_state(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(state, dict):
         raise InputError(f"{path}: holds a {type(state).__name__}, no state of a model; give a checkpoint")
-    return state
+    if not is_intact(state):
+        raise InputError(
+            f"{path}: its content is not what was saved, by its checksum; restore the file, or train anew"
+        )
+    return {name: value for name, value in state.items() if name != DIGEST_KEY}

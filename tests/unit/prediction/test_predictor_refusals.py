@@ -11,6 +11,7 @@ from tpnet_dist import Predictor
 from tpnet_dist.errors import InputError
 from tpnet_dist.prediction import build
 from tpnet_dist.prediction import predictor as predictor_module
+from tpnet_dist.training.weights_file import read_state, write_state
 
 
 def with_one(wrong: float) -> np.ndarray:
@@ -25,6 +26,7 @@ def test_bad_questions_get_one_sentence(predictor: Predictor) -> None:
         f"time {now - 1} is before {now}": lambda: predictor.score(0, 3, now - 1),
         "2 sources and 1 destinations; give as many": lambda: predictor.score([0, 1], [3], now),
         "2 times are given for 1 links": lambda: predictor.score(0, 3, [now, now]),
+        "0 times are given for 1 links": lambda: predictor.score([0], [3], []),
         "is not whole, as all times": lambda: predictor.score(0, 3, now + 0.5),
         "NaN or infinite": lambda: predictor.score(0, 3, float("nan")),
         "neither a number nor a date": lambda: predictor.score(0, 3, "soon"),
@@ -56,6 +58,15 @@ def test_bad_questions_get_one_sentence(predictor: Predictor) -> None:
             ask()
     assert predictor.num_events == SHOP_EVENTS and not predictor.ids.newcomers
     assert predictor.score([0] * ITEMS, items(), now + 1).tolist() == before.tolist()
+
+
+def test_scores_that_are_not_finite_are_refused_with_their_number(run: Path, tmp_path: Path) -> None:
+    state = read_state(run / "checkpoints" / "seed-0" / "best.pt")
+    state["model"]["predictor.second.bias"] = torch.full((1,), torch.nan)
+    write_state(tmp_path / "diverged.pt", state)
+    predictor = Predictor.load(tmp_path / "diverged.pt")
+    with pytest.raises(InputError, match="2 of 2 scores are not finite, but must be"):
+        predictor.score([0, 1], [3, 4], predictor.now + 1)
 
 
 def test_bad_loads_get_one_sentence(run: Path, tmp_path: Path) -> None:

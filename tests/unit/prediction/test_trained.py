@@ -1,6 +1,5 @@
 """What was trained is opened wherever it lies, and nothing of it is ever run."""
 
-import json
 import pickle
 import re
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 
 from tests.support.event_logs import random_log, write_log
 from tests.support.predictors import step_of, untrained_run
-from tests.support.tampered_checkpoints import Evil, forge
+from tests.support.tampered_checkpoints import Evil, change_manifest, forge
 from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist.config.schema import Config
@@ -22,6 +21,7 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.models.registry import spec_of
 from tpnet_dist.models.tpnet.published_names import RANDOM_FEATURES, to_published
 from tpnet_dist.training.run_folder import RunFolder
+from tpnet_dist.training.weights_file import read_state
 
 NODES, WIDE = 12, 16
 
@@ -43,7 +43,7 @@ def best_of(run: Path) -> Path:
 
 
 def changed_best(run: Path, path: Path, **changes: Any) -> Path:
-    torch.save({**torch.load(best_of(run), weights_only=True), **changes}, path)
+    torch.save({**read_state(best_of(run)), **changes}, path)
     return path
 
 
@@ -142,7 +142,7 @@ def test_a_saved_predictor_that_was_changed_is_refused(
     predictor = Predictor.load(run)
     predictor.observe([1, 2], [3, 4], predictor.now + 1)
     predictor.save(tmp_path / "now.pt")
-    state = torch.load(tmp_path / "now.pt", weights_only=True)
+    state = read_state(tmp_path / "now.pt")
     torch.save({**state, "predictor": {**state["predictor"], **SEEN[sentence]}}, tmp_path / "now.pt")
     with pytest.raises(InputError, match=rf"now\.pt: .*{sentence}"):
         Predictor.load(tmp_path / "now.pt")
@@ -153,9 +153,7 @@ def test_a_folder_that_does_not_say_how_far_it_had_come_is_refused(
     config: Config, tmp_path: Path, said: dict[str, object]
 ) -> None:
     step = step_of(config, tmp_path / "step-00000007")
-    manifest = json.loads((step / "manifest.json").read_text())
-    del manifest["progress"]
-    (step / "manifest.json").write_text(json.dumps({**manifest, **said}))
+    change_manifest(step, lambda manifest: (manifest.pop("progress"), manifest.update(said)))
     with pytest.raises(InputError, match=r"manifest.json (does not say|says that).*; choose another"):
         Predictor.load(step)
 
@@ -226,7 +224,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_not_run(
     if place == "among weights":
         evil = {**published_state(config), "0.time_encoder.w.bias": evil}
     elif place == "in ours":
-        evil = {**torch.load(best_of(run), weights_only=True), "config": evil}
+        evil = {**read_state(best_of(run)), "config": evil}
     path = tmp_path / "evil.pkl"
     if as_plain_pickle:
         path.write_bytes(pickle.dumps(evil))

@@ -39,7 +39,8 @@ def _locked(path: Path, patience: float) -> Iterator[bool]:
 
 
 def _is_taken(path: Path, lock: TextIO) -> bool:
-    """Not if another process holds it, or has just let it go and removed it."""
+    """Return whether the lock is ours: not if another process holds it, or has just let it go and removed
+    it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return path.stat().st_ino == os.fstat(lock.fileno()).st_ino

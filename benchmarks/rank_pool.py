@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -46,7 +46,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class RankProcess:
-    process: SpawnProcess
+    process: BaseProcess
     connection: Connection
 
 
@@ -54,11 +54,19 @@ class RankPool:
     """`num_ranks` processes in one gloo world, started with the first task.
 
     `keeps_groups`: whether what a task has built on groups of its own is of use to later ones; else they get
-    the same groups.
+    the same groups. `start_method`: spawned ranks import all they need, which takes seconds; forked ones come
+    from a server that has imported it (`set_forkserver_preload`) and done nothing else.
     """
 
-    def __init__(self, num_ranks: int, *, keeps_groups: bool = True) -> None:
+    def __init__(
+        self,
+        num_ranks: int,
+        *,
+        keeps_groups: bool = True,
+        start_method: Literal["spawn", "forkserver"] = "spawn",
+    ) -> None:
         self.num_ranks, self.keeps_groups = num_ranks, keeps_groups
+        self._processes: Any = get_context(start_method)
         self._ranks: list[RankProcess] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -90,12 +98,11 @@ class RankPool:
 
     def _start(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ranks-")
-        spawn = get_context("spawn")
         for rank in range(self.num_ranks):
-            ours, theirs = spawn.Pipe()
+            ours, theirs = self._processes.Pipe()
             meeting_point = Path(self._folder.name) / "rendezvous"
             args = (theirs, rank, self.num_ranks, meeting_point, self.keeps_groups)
-            process = spawn.Process(target=_serve, args=args, daemon=True)
+            process = self._processes.Process(target=_serve, args=args, daemon=True)
             process.start()
             # with our copy closed, a rank's death is the end of its pipe
             theirs.close()
@@ -154,7 +161,9 @@ class RankPools:
         self._pools: dict[int, RankPool] = {}
 
     def __getitem__(self, num_ranks: int) -> RankPool:
-        return self._pools.setdefault(num_ranks, RankPool(num_ranks, keeps_groups=False))
+        if num_ranks not in self._pools:
+            self._pools[num_ranks] = RankPool(num_ranks, keeps_groups=False, start_method="forkserver")
+        return self._pools[num_ranks]
 
     def close(self) -> None:
         for pool in self._pools.values():

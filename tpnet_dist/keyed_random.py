@@ -88,7 +88,8 @@ def _scaled(words_BM: Words, below_B1: Words) -> Words:
 
 
 def _shift(state: Tensor, bits: int) -> Tensor:
-    """To the right as if unsigned; torch's own shift repeats the sign, so the bits it brings in are cut."""
+    """Shift to the right as if unsigned; torch's own shift repeats the sign, so the bits it brings in are
+    cut."""
     return (state >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 

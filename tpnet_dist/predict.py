@@ -73,7 +73,7 @@ class PredictCommand:
     preset: Annotated[str | None, arg(metavar="NAME")] = None
     """For a checkpoint of the released code: settings of the paper's dataset."""
     config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
-    """Likewise: settings, such as memory.decay."""
+    """For a checkpoint of the released code: settings, such as memory.decay."""
     debug: bool = False
     """Show the traceback of an error."""
 
@@ -99,7 +99,7 @@ class PredictCommand:
             ) from error
 
     def settings(self) -> Config | None:
-        """Of a checkpoint that has none; None if nothing is said."""
+        """Return the settings for a checkpoint that has none; None if nothing is said."""
         layers = read_layers(self.preset, self.config)
         return config_from(layers) if layers else None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BUILTIN_EVENTS = 10_000
 REPORT_NAME = "report.html"
-"""In the run's folder."""
+"""The name of the report in the run's folder."""
 
 
 def main() -> None:
@@ -93,7 +93,8 @@ def train_on_ranks(
 
 
 def _agreed_config(settings: TrainSettings, world: "World") -> Config:
-    """With a data folder; checked before anything that depends on all ranks having the same settings."""
+    """Return the settings with a data folder, checked before anything that depends on all ranks having the
+    same."""
     from tpnet_dist.config.keys import values_of
 
     world.require_agreement({**values_of(settings.config), **settings.besides_config()})
@@ -120,7 +121,7 @@ def builtin_log() -> Path:
 
 
 def _new_run_dir(config: Config, world: "World") -> Path:
-    """By the time; ranks that torchrun starts again go on in the folder of those before."""
+    """Name a run folder by the time; ranks that torchrun starts again go on in the folder of those before."""
     name = f"{Path(config.data.folder).name}-{time.strftime('%Y%m%d-%H%M%S')}"
     return Path("runs") / world.same_after_restarts("run", name)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -13,9 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.end_to_end.test_training import ONE_THREAD, lines_of, run_module, train
+from tests.end_to_end.test_training import ONE_THREAD, lines_of, train
 from tests.support.command_line import ROOT
 from tests.support.deepspeed_here import needs_deepspeed
+from tests.support.launched_ranks import free_port, run_launched
 from tests.support.training_runs import flags_of, small_config, small_log
 
 SECONDS = 600
@@ -27,12 +27,6 @@ ENVIRONMENT = {**os.environ, **ONE_THREAD, "PYTHON": sys.executable}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_log(tmp_path_factory.mktemp("launch") / "log", events=600)
-
-
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
 
 
 def launched(script: str, *args: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -190,6 +184,6 @@ def test_four_rtx_3090_is_a_configuration_that_can_run(folder: Path) -> None:
     path = LAUNCH / "four_rtx_3090.toml"
     first, *_ = path.read_text().splitlines()
     assert re.match(r"# launch/one_node\.sh .*--config launch/four_rtx_3090\.toml", first)
-    done = run_module("tpnet_dist.train", folder, "--config", path, "--check", ranks=2)
+    done = run_launched("tpnet_dist.train", folder, "--config", path, "--check", ranks=2)
     assert done.returncode == 0, done.stderr
     assert "rows, per rank" in done.stdout

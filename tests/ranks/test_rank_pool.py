@@ -42,8 +42,9 @@ def test_ranks_are_processes_of_one_thread_that_serve_again_and_again(
     assert len({process for *_, process in first} | {os.getpid()}) == num_ranks + 1
 
 
-def test_a_failing_rank_shows_its_traceback_and_the_pool_recovers() -> None:
-    pool = RankPool(2)
+def test_a_failing_rank_shows_its_traceback_and_the_pool_recovers(rank_pools: RankPools) -> None:
+    """A pool of its own, from the server of the others."""
+    pool = RankPool(2, start_method="forkserver")
     try:
         assert [rank for rank, *_ in pool.run(who_am_i)] == [0, 1]
         with pytest.raises(RankFailure, match=r"still at work: ranks \[0\] of 2"):

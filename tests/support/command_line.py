@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from data_prep.__main__ import PROGRAM, main
+from tests.support.sentences import has_remedy, same_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,11 +68,11 @@ def refusal(*args: object, **options: Any) -> str:
     return sentence_of(done, PROGRAM)
 
 
-def sentence_of(done: Done, program: str) -> str:
-    """Checks all that holds for every refusal."""
+def sentence_of(done: Done, program: str, *, varies: str = "") -> str:
+    """Checks all that holds for every refusal, and the sentence against the one that is kept."""
     assert done.returncode == 2, (done.returncode, done.stderr)
     assert "Traceback" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith(f"{program}: error: ")
-    return lines[0].removeprefix(f"{program}: error: ")
+    return has_remedy(same_sentence(lines[0].removeprefix(f"{program}: error: "), varies=varies))

@@ -15,13 +15,13 @@ import torch.distributed as dist
 import tpnet_dist
 from benchmarks.rank_pool import world_of_one
 from tests.support.command_line import ROOT
+from tests.support.sentences import refused
 from tpnet_dist.api import Run
 from tpnet_dist.config.keyword_settings import call_settings
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import write_config
 from tpnet_dist.config.train_args import TrainSettings, parse_train
 from tpnet_dist.distributed.rank_scope import process_restored
-from tpnet_dist.errors import InputError
 
 
 def asked(data: Path | str | None = "data/mine", **given: Any) -> TrainSettings:
@@ -29,29 +29,24 @@ def asked(data: Path | str | None = "data/mine", **given: Any) -> TrainSettings:
     return call_settings(data, **own, fresh=given.pop("fresh", False), keywords=given)
 
 
-REFUSED: dict[str, dict[str, Any]] = {
-    "unknown setting memory__decy; did you mean memory__decay?": {"memory__decy": 1},
-    "unknown setting memory.decay; did you mean memory__decay?": {"memory.decay": 1},
-    "unknown setting epochs; did you mean training__epochs?": {"epochs": 1},
-    "unknown setting runs_dir; did you mean run_dir?": {"runs_dir": "runs/a"},
-    "unknown setting memory__cache_rows; its name is memory__borrowed_rows now; write that": {
-        "memory__cache_rows": 1
-    },
-    "memory.width is '16', but must be a whole number; take the quotes away": {"memory__width": "16"},
-    "memory.decay is True, but must be a number; write it like 0.5 or 1e-6": {"memory__decay": True},
-    "training.epochs is None, but must be a whole number; write it like 20 or 1e6": {
-        "training__epochs": None
-    },
-    "model.name is other, but must be one of tpnet, graphmixer; choose one": {"model__name": "other"},
-    "data is data/mine and data__folder there; give one of them": {"data__folder": "there"},
-}
+REFUSED: list[dict[str, Any]] = [
+    {"memory__decy": 1},
+    {"memory.decay": 1},
+    {"epochs": 1},
+    {"runs_dir": "runs/a"},
+    {"memory__cache_rows": 1},
+    {"memory__width": "16"},
+    {"memory__decay": True},
+    {"training__epochs": None},
+    {"model__name": "other"},
+    {"data__folder": "there"},
+]
 
 
-@pytest.mark.parametrize("sentence", REFUSED)
-def test_what_cannot_be_used_gets_one_sentence(sentence: str) -> None:
-    with pytest.raises(InputError) as refused:
-        asked(**REFUSED[sentence])
-    assert str(refused.value) == sentence
+@pytest.mark.parametrize("given", REFUSED, ids=str)
+def test_what_cannot_be_used_gets_one_sentence(given: dict[str, Any]) -> None:
+    with refused():
+        asked(**given)
 
 
 def test_a_call_says_what_a_command_line_says(tmp_path: Path) -> None:
@@ -89,12 +84,12 @@ def test_numbers_of_numpy_and_paths_serve_as_values(tmp_path: Path) -> None:
 
 def test_without_data_the_built_in_log_is_meant() -> None:
     assert asked(None) == parse_train([])
-    with pytest.raises(InputError, match="--preset uci has settings for a dataset, not its events"):
+    with refused():
         asked(None, preset="uci")
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no config\.toml, so it is no run"):
+    with refused():
         tpnet_dist.open_run(tmp_path)
 
 
@@ -112,30 +107,28 @@ def test_a_line_that_is_being_written_is_no_row_and_a_damaged_one_is_named(tmp_p
     metrics.write_text(f'{json.dumps(line)}\n{{"kind": "st')
     assert Run(tmp_path).curves.to_dicts() == [line]
     metrics.write_text(f"half\n{json.dumps(line)}\n")
-    with pytest.raises(InputError, match="line 1 is damaged; remove the line"):
+    with refused():
         _ = Run(tmp_path).curves
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    "options",
     [
-        ({"negatives": "random"}, "negatives is 'random', but must be a list such as"),
-        ({"negatives": ["other"]}, "negatives holds 'other', but must hold any of random, historical"),
-        ({"mrr_negatives": "many"}, "mrr_negatives is 'many', but must be a whole number"),
-        ({}, "holds no config.toml, so it is no run"),
+        {"negatives": "random"},
+        {"negatives": ["other"]},
+        {"mrr_negatives": "many"},
+        {},
     ],
 )
-def test_bad_options_of_an_evaluation_get_one_sentence(
-    tmp_path: Path, options: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(InputError, match=sentence):
+def test_bad_options_of_an_evaluation_get_one_sentence(tmp_path: Path, options: dict[str, Any]) -> None:
+    with refused():
         Run(tmp_path).evaluate(**options)
     assert not dist.is_initialized()
 
 
 def test_a_process_group_of_somebody_else_is_refused_and_stays() -> None:
     with world_of_one():
-        with pytest.raises(InputError, match="has a process group of torch"):
+        with refused():
             tpnet_dist.fit("data/mine")
         assert dist.is_initialized()
 

@@ -51,7 +51,7 @@ _RULES: dict[type, tuple[str, str, str]] = {
     str: ("text", "texts", "put it in quotes"),
     Path: ("a path", "paths", "put it in quotes"),
 }
-"""Of one, of many, and how to write it."""
+"""Rules for one value and for many, and how to write it."""
 _TOML_TYPES: dict[type, tuple[type, ...]] = {bool: (bool,), int: (int, float), float: (int, float)}
 _LARGEST = 2**63
 
@@ -141,7 +141,8 @@ def did_you_mean(name: str, known: Iterable[str], spelled: Callable[[str], str] 
 
 
 def require_no_seed_is_dropped(said: Layer) -> None:
-    """By a command line; files of runs hold every key, and several seeds beside the one they replace."""
+    """Refuse a command line that gives both; files of runs hold every key, and several seeds beside the one
+    they replace."""
     seed, seeds = said.get("training.seed"), said.get("training.seeds")
     if seed is not None and isinstance(seeds, tuple) and seeds and seed not in seeds:
         raise InputError(

@@ -11,7 +11,7 @@ from tpnet_dist.config.train_args import OwnFlags, TrainSettings, settings_of
 from tpnet_dist.errors import InputError
 
 _ARGUMENTS = ("data", "preset", "config", "run_dir", "fresh")
-"""Of `fit` besides settings: a keyword that nobody knows may be meant for one of them."""
+"""Keywords of `fit` besides settings: a keyword that nobody knows may be meant for one of them."""
 
 
 def call_settings(
@@ -59,7 +59,8 @@ def _keyword_of(name: str) -> str:
 
 
 def _plain(value: object) -> object:
-    """As TOML would have it: numbers of numpy as Python's, paths as text, tuples as lists."""
+    """Return the value as TOML would have it: numbers of numpy as Python's, paths as text, tuples as
+    lists."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, Path):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from tpnet_dist.errors import InputError
 
 AVERAGE_DEGREE = 100
-"""Of the paper's random graphs."""
+"""The average degree of the paper's random graphs."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class LogShape:
     node_width: int = 0
     edge_width: int = 0
     train_share: float | None = None
-    """Of its events, those that training sees; None where nobody has split it."""
+    """The share of its events that training sees; None where nobody has split it."""
 
     def __post_init__(self) -> None:
         for name in ("num_events", "num_nodes"):
@@ -29,7 +29,7 @@ class LogShape:
 
     @classmethod
     def random(cls, num_events: int, num_nodes: int | None = None) -> "LogShape":
-        """By default with as many nodes as the paper's graphs have."""
+        """Return a random log, by default with as many nodes as the paper's graphs have."""
         return cls(num_events, num_nodes or max(2, round(2 * num_events / AVERAGE_DEGREE)))
 
     def scaled(self, times: float) -> "LogShape":

@@ -16,7 +16,7 @@ class PaperValue:
 
     mean: float
     std: float
-    """Over the paper's five runs."""
+    """Standard deviation over the paper's five runs."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class PaperDataset:
     """One of the paper's datasets, by its statistics there."""
 
     key: str
-    """As in `launch/presets`."""
+    """The name of its preset in `launch/presets`."""
     name: str
-    """As the paper spells it."""
+    """The name as the paper spells it."""
     num_nodes: int
     num_events: int
     edge_features: int

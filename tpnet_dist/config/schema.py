@@ -13,9 +13,9 @@ NegativeKind = Literal["random", "historical", "inductive"]
 MAX_HOPS, MAX_LAYERS = 16, 100
 MAX_RUN = 10_000
 MAX_SIZE = 2**16
-"""Of tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
+"""The most tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
 MAX_COMPETITORS = 100_000
-"""Of an event in ranking, whose neighbours a rank holds all at once."""
+"""The most competitors of an event in ranking, whose neighbours a rank holds all at once."""
 
 MAX_MICROBATCHES = 256
 """Each is a forward pass of its own."""
@@ -115,7 +115,7 @@ class ModelConfig:
     """The model: what all of them have. Each adds settings of its own, in models/NAME/config.py."""
 
     title: ClassVar[str]
-    """As people write its name."""
+    """The model's name as people write it."""
 
     name: str = DEFAULT_MODEL
     """Which model."""
@@ -150,13 +150,13 @@ class TrainingConfig:
     max_steps: int | None = None
     """Stop after so many optimizer steps in all, for a quick look."""
     learning_rate: float = 1e-4
-    """Of Adam."""
+    """The learning rate of Adam."""
     patience: int = 20
     """Stop when validation AP has not risen for so many epochs."""
     negatives: Literal["random", "historical"] = "random"
     """What each training event is scored against."""
     seed: int = 0
-    """Of weights, projections, negatives and dropout."""
+    """The seed of weights, projections, negatives and dropout."""
     seeds: tuple[int, ...] = ()
     """Several runs in one, with mean and standard deviation; instead of seed."""
     engine: Literal["ddp", "deepspeed"] = "ddp"

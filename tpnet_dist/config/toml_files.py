@@ -16,7 +16,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write
 
 CONFIG_NAME = "config.toml"
-"""Of a run, in its folder."""
+"""The file of a run's settings, in its folder."""
 _BY_MODEL = "models."
 _HEADER = "# Every setting of this run, defaults included. To run it again: --config with this file.\n\n"
 

@@ -16,7 +16,7 @@ from tpnet_dist.errors import InputError
 
 PROGRAM = "python -m tpnet_dist.train"
 BUILTIN_PRESET = "social"
-"""Of the built-in log."""
+"""The preset of the built-in log."""
 
 
 @dataclass(frozen=True, kw_only=True)

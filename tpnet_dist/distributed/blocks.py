@@ -27,7 +27,7 @@ class Blocks:
 
     @property
     def borders(self) -> list[int]:
-        """Where each rank's rows begin, and where the last rank's end."""
+        """Return where each rank's rows begin, and where the last rank's end."""
         return [min(rank * self.rows_per_rank, self.num_rows) for rank in range(self.num_ranks + 1)]
 
     def owner_of(self, rows: Tensor) -> Tensor:

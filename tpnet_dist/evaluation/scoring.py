@@ -64,7 +64,7 @@ class Scorer:
     display: Display = field(default_factory=Display)
     speed: Speed = field(default_factory=Speed)
     ranking_speed: Speed = field(default_factory=Speed)
-    """Of passes in which each event has many competitors."""
+    """The speed of passes in which each event has many competitors."""
 
     def events_per_second(self) -> EventsPerSecond:
         """How fast it was: events while they were not ranked, links of any kind."""

@@ -35,7 +35,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands between two steps: what comes next, as batch and as event."""
+    """Says where a run stands between two steps: what comes next, as batch and as event."""
 
     steps: int
     """Steps done."""
@@ -88,7 +88,7 @@ class BatchPlan:
         return range(first, min(first + batches_per_step, len(self)))
 
     def position(self, steps_done: int, batches_per_step: int) -> Position:
-        """Where to go on after `steps_done` steps."""
+        """Return where to go on after `steps_done` steps."""
         _require_within("steps_done", steps_done, self.num_steps(batches_per_step))
         batch = min(steps_done * batches_per_step, len(self))
         return Position(steps_done, batch, int(self.borders[batch]), int(self.recorded[batch]))
@@ -163,7 +163,7 @@ class _GroupPacker:
 
 
 def _group_ends(times: Times, last: Times | None, seen: int) -> Positions:
-    """Where groups end that are known to end: each end is the position of the first later event."""
+    """Return where groups end that are known to end: each end is the position of the first later event."""
     joined = times if last is None else np.concatenate([last, times])
     first = seen + len(times) - len(joined)
     backward = joined[1:] < joined[:-1]

@@ -50,7 +50,7 @@ class EdgeHistory:
 
     @classmethod
     def of(cls, *views: EventView) -> "EdgeHistory":
-        """Of one or several parts of a log, in order."""
+        """Make the history of one or several parts of a log, in order."""
         size, log = sum(len(view) for view in views), views[0].log
         src_B, dst_B = np.empty((2, size), dtype=np.int32)
         position_B = np.empty(size, dtype=np.int64)
@@ -89,7 +89,7 @@ def edge_ends(key_B: EdgeKeys, num_nodes: int) -> tuple[NodeIds, NodeIds]:
 
 
 def places_in(sorted_U: npt.NDArray[np.integer], value_Q: npt.NDArray[np.integer]) -> Positions:
-    """Where each value stands among sorted distinct ones; -1 where it does not."""
+    """Return where each value stands among sorted distinct ones; -1 where it does not."""
     place_Q = np.searchsorted(sorted_U, value_Q)
     known_Q = place_Q < len(sorted_U)
     known_Q[known_Q] = sorted_U[place_Q[known_Q]] == value_Q[known_Q]

@@ -22,7 +22,7 @@ class MomentEdges:
 
     @classmethod
     def of(cls, *views: EventView) -> "MomentEdges":
-        """Of one or several parts of a log, in order."""
+        """Collect the edges of one or several parts of a log, in order."""
         size, num_nodes = sum(len(view) for view in views), views[0].log.num_nodes
         moment_B, key_B = np.empty((2, size), dtype=np.int64)
         start = 0

@@ -38,7 +38,7 @@ class RandomDestinations:
 
     @classmethod
     def of(cls, *views: EventView) -> "RandomDestinations":
-        """Those of all events of the views; takes a byte per node, not per event."""
+        """Take the destinations of all events of the views; this needs a byte per node, not per event."""
         is_destination = np.zeros(views[0].log.num_nodes, dtype=np.bool_)
         for chunk in chain.from_iterable(view.stream() for view in views):
             is_destination[chunk.columns.dst] = True

@@ -17,7 +17,7 @@ from tpnet_dist.errors import InputError
 Side = Literal["src", "dst"]
 Dense = npt.NDArray[np.int64]
 Ids = npt.NDArray[Any]
-"""As people have them: numbers or text."""
+"""Ids as people have them: numbers or text."""
 RawId = int | str
 
 UNKNOWN = -1
@@ -98,7 +98,7 @@ class RawIds:
         return found["src"], found["dst"]
 
     def admit_all(self, newcomers: Sequence[tuple[Side, RawId]]) -> None:
-        """Those of another time, in the same order."""
+        """Admit the newcomers of another time, in the same order."""
         self._require_room(len(newcomers))
         for newcomer in newcomers:
             self._admitted[newcomer] = self.first_new + len(self.newcomers)
@@ -144,7 +144,7 @@ class RawIds:
         return (_Texts if self.is_text else _Integers)(self._raw[dense], dense)
 
     def _values(self, ids: Ids) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """As this log writes ids, and which of them can be written so."""
+        """Return the ids as this log writes them, and which of them can be written so."""
         if ids.dtype.kind == "f":
             # a table program's doing: one value missing, and all are fractions
             if not (np.isfinite(ids).all() and (ids % 1 == 0).all()):
@@ -193,13 +193,13 @@ def some_of(ids: Sequence[Any]) -> str:
 
 
 def _whole(one: Any) -> str:  # noqa: ANN401 — an id is whatever an array holds
-    """As text; whole numbers that became fractions as such."""
+    """Return ids as text; whole numbers that became fractions are whole again."""
     return str(int(one) if isinstance(one, float | np.floating) else one).strip()
 
 
 def _text_of(one: object) -> str:
-    """Without blanks around it, as logs have ids; refuse what is only taken for a name by mistake: None, NaN,
-    True."""
+    """Return an id without blanks around it, as logs have ids; refuse what is only taken for a name by
+    mistake: None, NaN, True."""
     if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
         raise InputError(f"id {one!r} is neither text nor a whole number; correct it")
     return str(one).strip()

@@ -35,7 +35,7 @@ class Split:
         return touches(self.unseen_nodes, events)
 
     def inductive(self, part: EventView) -> EventView:
-        """Only the inductive events of `val` or `test`."""
+        """Return the inductive events of `val` or `test` alone."""
         return EventView(part.log, part.start, part.stop, touching_nodes=self.unseen_nodes)
 
 

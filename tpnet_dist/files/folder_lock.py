@@ -51,7 +51,8 @@ def _opened(path: Path) -> TextIO:
 
 
 def _is_taken(path: Path, lock: TextIO) -> bool:
-    """Not if another process holds it, or has just let it go and removed it."""
+    """Return whether the lock is ours: not if another process holds it, or has just let it go and removed
+    it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return path.stat().st_ino == os.fstat(lock.fileno()).st_ino

@@ -30,7 +30,7 @@ def to_json(value: object) -> Any:  # noqa: ANN401 — JSON has no type
 
 
 def from_json(kind: type[Typed], value: object, name: str = "", *, allow_nan: bool = False) -> Typed:
-    """Of a dataclass or of any type its fields may have; keys it does not know are passed over.
+    """Read a dataclass, or any type its fields may have; keys it does not know are passed over.
 
     InputError: what is wrong at which key, without the file's name and the remedy, which the caller knows.
     """

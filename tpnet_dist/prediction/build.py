@@ -73,7 +73,7 @@ def build_parts(
 
 
 def usable_device(given: torch.device | str | None) -> torch.device:
-    """By default a GPU, if there is one."""
+    """Return the device that was asked for; by default a GPU, if there is one."""
     try:
         device = torch.device(given or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError as error:
@@ -85,7 +85,7 @@ def usable_device(given: torch.device | str | None) -> torch.device:
 
 
 def _require_room(config: Config, log: EventLog, capacity: int, device: torch.device) -> None:
-    """For the rows, before any of them is there."""
+    """Refuse rows that do not fit, before any of them is there."""
     settings = config.memory
     if not settings.enabled:
         return

@@ -27,7 +27,7 @@ _OF_A_PREDICTOR: dict[str, tuple[type, ...]] = {
 
 
 def config_of(path: Path, said: object) -> Config:
-    """Of settings by their dotted names, as JSON or a pickle brings them."""
+    """Make a configuration of settings by their dotted names, as JSON or a pickle brings them."""
     if not isinstance(said, Mapping):
         raise InputError(f"{path}: its config is {_shown(said)}, but holds settings; {_REMEDY}")
     try:

@@ -137,7 +137,7 @@ class Job:
             raise InputError(f"{path}: all {what} name unknown ids; give some of the log's")
 
     def _known_blocks(self, file: LinkFile) -> Iterator[FileBlock]:
-        """Without rows that are left out, ids written as in the log; never empty."""
+        """Yield blocks without the rows that are left out, with ids written as in the log; none is empty."""
         ids = self.predictor.ids
         for block in file.blocks():
             known = block[self._note_unknown(block, _Unknown())]
@@ -168,7 +168,7 @@ class Job:
 
     @contextmanager
     def _writer(self, out: Path) -> Iterator[ScoreWriter | None]:
-        """Of the first rank."""
+        """Open the file of results; only the first rank writes one."""
         if self.world.rank:
             yield None
             return

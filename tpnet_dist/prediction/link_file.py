@@ -55,7 +55,7 @@ class LinkFile:
     """The columns after these three, in order, if there must be so many."""
 
     def blocks(self) -> Iterator[FileBlock]:
-        """In order; may be read again and again. A file without rows has none."""
+        """Yield blocks in order, as often as the file is read. A file without rows has none."""
         try:
             for batch in self._batches():
                 for start in range(0, len(batch), ROWS_PER_BLOCK):

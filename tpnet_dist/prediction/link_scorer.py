@@ -41,7 +41,7 @@ class _FurtherDestinations:
 
 
 class LinkScorer:
-    """Of one model and one past."""
+    """Scores links by one model and one past."""
 
     def __init__(
         self, model: nn.Module, past: Past, batch_maker: LinkBatchMaker, padding_node: int | None

@@ -41,7 +41,7 @@ class LaterEvents:
 
 
 class Past:
-    """Of one log and one memory; nodes are dense ids, times those of the log."""
+    """Joins one log and one memory; nodes are dense ids, times those of the log."""
 
     def __init__(
         self, config: Config, log: EventLog, memory: Memory | None, *, until: int, as_evaluated: bool

@@ -37,7 +37,7 @@ _EARLIER = "ask about times from then on, or load with an earlier until"
 
 @dataclass(frozen=True)
 class TopK:
-    """For each source its best destinations, best first."""
+    """Holds the best destinations of each source, best first."""
 
     destinations: npt.NDArray[Any]
     """(sources, k), by the user's ids."""
@@ -215,7 +215,7 @@ class Predictor:
         save_state(Path(path), self.trained, self._parts)
 
     def _known(self, candidates: GivenIds) -> Dense:
-        """In their order, each once."""
+        """Return the candidates in their order, each once; refuse unknown ones."""
         ids = _as_ids(candidates)
         dense_C = self.ids.find(ids, "dst")
         if (dense_C == UNKNOWN).any():

@@ -27,11 +27,11 @@ class Trained:
     config: Config
     seed: int
     epoch: int
-    """Of the weights, counted from 0: rows start from the random features of this epoch."""
+    """The epoch of the weights, counted from 0: rows start from the random features of this epoch."""
     log_id: str | None
     """None: nobody wrote it down."""
     state: Mapping[str, Any]
-    """As `start_from` takes it."""
+    """The weights, as `start_from` takes them."""
     projection: Tensor | None = None
     """Random features by raw id, row 0 being the padding node's; None: they are drawn."""
     saved: Mapping[str, Any] | None = None

@@ -16,7 +16,7 @@ class Text:
 
     text: str
     small: str = ""
-    """In small type after it, or in a table below it."""
+    """Text in small type after it, or in a table below it."""
     is_code: bool = False
 
 
@@ -55,7 +55,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Charts:
-    """In as many columns as there is room for."""
+    """Charts in as many columns as there is room for."""
 
     form: ClassVar = "charts"
     charts: Sequence[Chart]
@@ -83,12 +83,12 @@ Block = Table | Facts | Paragraph | Charts | Pair | Folded
 
 @dataclass(frozen=True)
 class Section:
-    """Under a heading."""
+    """Blocks under a heading."""
 
     title: str
     blocks: Sequence[Block]
     id: str = ""
-    """For links to it."""
+    """The name that links to it use."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ class Tile:
 
 
 def charts_of(*charts: Chart | None) -> list[Block]:
-    """Those that there is something to draw for."""
+    """Return the charts that there is something to draw for."""
     drawn = [chart for chart in charts if chart is not None]
     return [Charts(drawn)] if drawn else []
 
 
 def present(*blocks: Block | None) -> list[Block]:
-    """Without those that are not."""
+    """Return the blocks that there are."""
     return [block for block in blocks if block is not None]
 
 

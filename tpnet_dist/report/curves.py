@@ -20,15 +20,15 @@ class Curve:
     """What one seed wrote."""
 
     losses: dict[int, float] = field(default_factory=dict)
-    """By step of the optimizer."""
+    """Losses by step of the optimizer."""
     last_steps: dict[int, int] = field(default_factory=dict)
-    """By epoch: its latest step."""
+    """The latest step of each epoch."""
     epochs: dict[int, EpochLine] = field(default_factory=dict)
-    """By epoch: its line of figures; one repeated after a restart counts once, as it was last."""
+    """The line of figures of each epoch; one repeated after a restart counts once, as it was last."""
     times: dict[int, EpochTime] = field(default_factory=dict)
 
     def figure(self, epoch: int, part: str, setting: str, metric: str) -> float | None:
-        """Of the negatives an epoch is evaluated with, of which there is one kind."""
+        """Return a figure of an epoch, against the one kind of negatives that epochs are evaluated with."""
         line = self.epochs[epoch]
         by_kind = {"val": line.val, "test": line.test}[part].get(setting, {})
         for metrics in by_kind.values():
@@ -55,7 +55,7 @@ class Curves:
         return max((epoch for curve in self.by_seed.values() for epoch in curve.epochs), default=0)
 
     def epoch_lines(self) -> list[EpochLine]:
-        """Of all seeds."""
+        """Return the lines of all seeds."""
         return [line for curve in self.by_seed.values() for line in curve.epochs.values()]
 
 

@@ -31,7 +31,7 @@ class Recognition:
 
     dataset: PaperDataset
     by: str
-    """By what it was recognised, for people."""
+    """What it was recognised by, for people."""
     doubts: tuple[str, ...]
 
 
@@ -47,7 +47,7 @@ def read_event_log(folder: str, log_id: str | None) -> EventLogFacts:
 
 
 def recognise(log: EventLogFacts) -> Recognition | None:
-    """By the name of the data folder, else by that of the file it was made from."""
+    """Recognise a dataset by the name of the data folder, else by that of the file it was made from."""
     if not log.folder:
         return None
     inputs = log.manifest.source.get("inputs", []) if log.manifest else []

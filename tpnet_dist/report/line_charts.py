@@ -26,9 +26,9 @@ from tpnet_dist.report.plot import (
 from tpnet_dist.report.series import SETTINGS
 
 MOST_BINS = 150
-"""Of steps along the axis: more would not be seen."""
+"""The most bins of steps along the axis: more would not be seen."""
 MOST_DOTS = 40
-"""Of epochs of a curve; with more, lines alone."""
+"""The most epochs of a curve that are drawn as dots; with more there are lines alone."""
 PARTS = {"val": "validation", "test": "test"}
 COLOURS = {"transductive": "first", "inductive": "second"}
 
@@ -63,7 +63,7 @@ def loss_chart(curves: Curves) -> Chart | None:
 
 
 def bins(losses: dict[int, float]) -> list[Bin]:
-    """At most `MOST_BINS`, of equally many steps each."""
+    """Return at most `MOST_BINS` bins, of equally many steps each."""
     steps = sorted(losses)
     size = -(-len(steps) // MOST_BINS)
     found = []

@@ -5,7 +5,7 @@ import math
 from tpnet_dist.report.blocks import Text
 
 GAP = "–"
-"""Where there is no figure."""
+"""What is shown where there is no figure."""
 
 
 def number(value: float, digits: int) -> str:

@@ -69,6 +69,6 @@ def page(runs: Sequence[Run], now: datetime) -> str:
 
 
 def _comparison(runs: Sequence[Run]) -> Section:
-    """Beside the paper's figures, if all were trained on the same of its datasets."""
+    """Compare the runs, beside the paper's figures if all were trained on the same of its datasets."""
     keys = {run.recognition.dataset.key if run.recognition else None for run in runs}
     return comparison(series_of(runs), keys.pop() if len(keys) == 1 else None)

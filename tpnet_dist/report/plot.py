@@ -17,14 +17,14 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Axis:
-    """From values to places: `low` is at `start`, `high` at `stop`."""
+    """Maps values to places: `low` is at `start`, `high` at `stop`."""
 
     low: float
     high: float
     start: float
     stop: float
     step: float | None = None
-    """Between ticks, if it is known already."""
+    """The distance between ticks, if it is known already."""
 
     def at(self, value: float) -> float:
         return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
@@ -62,7 +62,7 @@ class Chart:
 
     title: str
     description: str
-    """For those who do not see it."""
+    """The description for those who do not see it."""
     height: float
     marks: Sequence[Mark]
     legend: Sequence[Legend] = ()
@@ -113,7 +113,8 @@ def round_step(step: float) -> float:
 def axis_around(
     values: Iterable[float], start: float, stop: float, *, low: float | None = None, high: float | None = None
 ) -> Axis:
-    """From one round number to another, with all values between them, or from where is said."""
+    """Return an axis from one round number to another, with all values between them, or from where is
+    said."""
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     least, most = min(finite), max(finite)
     if least == most:
@@ -132,17 +133,17 @@ def digits_of(axis: Axis, most: int = 5) -> int:
 
 
 def across() -> tuple[float, float]:
-    """Where the horizontal axis starts and stops."""
+    """Return where the horizontal axis starts and stops."""
     return LEFT, WIDTH - RIGHT
 
 
 def upward(height: float = HEIGHT) -> tuple[float, float]:
-    """Where the vertical axis starts, at the bottom, and stops."""
+    """Return where the vertical axis starts, at the bottom, and stops."""
     return height - BOTTOM, TOP
 
 
 def colour(place: int) -> str:
-    """Of the series at this place."""
+    """Return the colour of the series at this place."""
     return COLOURS[place % len(COLOURS)]
 
 

@@ -25,7 +25,7 @@ from tpnet_dist.report.series import KINDS, SETTINGS, Series, Spread, have_one_l
 
 ROW, HEADING, FOOT = 24, 22, 46
 LANE = 7
-"""Between the marks of two series in a row."""
+"""The distance between the marks of two series in a row."""
 LEFT_OF_DOTS = 84
 BANKS = {"edgebank_unlimited": "EdgeBank, all edges seen", "edgebank_window": "EdgeBank, latest time window"}
 
@@ -42,7 +42,7 @@ class Shown:
 
 
 Rows = dict[tuple[str, str], list[Shown]]
-"""By events and negatives."""
+"""Rows by events and negatives."""
 
 
 def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None) -> Chart | None:

@@ -22,19 +22,19 @@ class Run:
 
     name: str
     folder: Path
-    """As it was given."""
+    """The folder as it was given."""
     config: Config
     results: Results | None
-    """With what was evaluated later; None before the run is finished."""
+    """Results, with what was evaluated later; None before the run is finished."""
     mrr_negatives: int
     """Among how many destinations events were ranked; 0: they were not."""
     curves: Curves
     log: EventLogFacts
     log_id: str | None
-    """Of the log it was trained on; None where no checkpoint says so."""
+    """The id of the log it was trained on; None where no checkpoint says so."""
     recognition: Recognition | None
     phases: list[PhaseSeconds]
-    """By rank, of a run that was traced."""
+    """Seconds by rank and phase of a run that was traced."""
     last_written: datetime | None
     """When its metrics last grew."""
 
@@ -94,7 +94,7 @@ def _filled(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
 
 
 def _log_id(folder: Path) -> str | None:
-    """As a checkpoint has it; None where none says so."""
+    """Return the id that a checkpoint has; None where none says so."""
     for manifest in sorted(folder.glob("checkpoints/seed-*/step-*/manifest.json"), reverse=True):
         try:
             return str(json.loads(manifest.read_text(encoding="utf-8"))["log_id"])

@@ -38,7 +38,7 @@ NO_PHASES = Paragraph(
 
 
 def sections(run: Run) -> list[Section]:
-    """Those that have something to show."""
+    """Return the sections that have something to show."""
     every = (results_section, training_section, costs_section, data_section, settings_section)
     return [section for make in every if (section := make(run)) is not None]
 
@@ -170,7 +170,7 @@ def _memory_by_rank(conditions: Conditions) -> str | None:
 
 
 def _exchanged(run: Run) -> str | None:
-    """Over all ranks, mean of the epochs so far; runs on one rank exchange nothing."""
+    """Return what all ranks exchanged, mean of the epochs so far; runs on one rank exchange nothing."""
     found = mean_exchange(run.curves.epoch_lines()) or (run.results.mean.exchange if run.results else None)
     if not found:
         return None

@@ -15,7 +15,7 @@ SEED_KEYS = {"training.seed", "training.seeds"}
 
 @dataclass(frozen=True)
 class Spread:
-    """Of a figure over seeds."""
+    """Holds mean and deviation of a figure over seeds."""
 
     mean: float
     std: float | None
@@ -25,7 +25,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Series:
-    """At least one run."""
+    """The runs of the series, of which there is at least one."""
 
     runs: tuple[Run, ...]
 
@@ -36,7 +36,7 @@ class Series:
 
     @property
     def seeds(self) -> list[int]:
-        """Those with results."""
+        """Return the seeds that have results."""
         return [seed for run in self.runs for seed in run.by_seed()]
 
     @property
@@ -61,7 +61,7 @@ class Series:
         return None
 
     def mean_of(self, fact: Callable[[Results], float | None]) -> float | None:
-        """Over its finished runs; None where none says so."""
+        """Return the mean over its finished runs; None where none says so."""
         found = spread(
             [value for run in self.runs if run.results and (value := fact(run.results)) is not None]
         )
@@ -103,7 +103,8 @@ def scoring_speed(results: Results) -> float | None:
 
 
 def series_of(runs: Sequence[Run]) -> list[Series]:
-    """In the order given. A seed that a series has already belongs to another: it is the same run again."""
+    """Return series in the order of their first runs. A seed that a series has already belongs to another: it
+    is the same run again."""
     found: list[Series] = []
     for run in runs:
         for position, series in enumerate(found):
@@ -144,7 +145,7 @@ def differing_settings(all_series: Sequence[Series]) -> dict[str, list[object]]:
 
 
 def _log_id(run: Run) -> str | None:
-    """Of what it was trained on: its folder may hold another log by now."""
+    """Return the id of the log it was trained on: its folder may hold another log by now."""
     return run.log_id or (run.log.manifest.log_id if run.log.manifest else None)
 
 

@@ -26,7 +26,7 @@ LEFT_OF_BARS = 56
 
 
 def epoch_time_chart(curves: Curves) -> Chart | None:
-    """Of the seed written last: a bar for each epoch, training below, evaluation above."""
+    """Draw the seed written last: a bar for each epoch, training below, evaluation above."""
     timed = [(seed, curve) for seed, curve in curves.by_seed.items() if curve.epochs]
     if not timed:
         return None
@@ -48,7 +48,7 @@ def epoch_time_chart(curves: Curves) -> Chart | None:
 
 
 def phase_chart(by_rank: Sequence[PhaseSeconds]) -> Chart | None:
-    """Of traced steps: what the model did, end to end, for each rank."""
+    """Draw traced steps: what the model did, end to end, for each rank."""
     if not by_rank:
         return None
     totals = [sum(phases.seconds.get(phase, 0.0) for phase in MODEL_PHASES) for phases in by_rank]

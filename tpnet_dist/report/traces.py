@@ -17,13 +17,13 @@ MODEL_PHASES = {
 }
 """One after another, in this order; the last is what is left."""
 EXCHANGE_PHASES = {"plan": "plan", "fetch": "fetch", "record": "record"}
-"""In a thread of their own, beside those of the model."""
+"""Phases in a thread of their own, beside those of the model."""
 _NAME = re.compile(r"rank-(\d+)\.json\.gz")
 
 
 @dataclass(frozen=True)
 class PhaseSeconds:
-    """Of one rank, per step."""
+    """Seconds of one rank, per step."""
 
     rank: int
     steps: int
@@ -31,7 +31,7 @@ class PhaseSeconds:
 
 
 def read_phases(folder: Path) -> list[PhaseSeconds]:
-    """By rank; a trace that cannot be read is left out."""
+    """Read seconds by rank; a trace that cannot be read is left out."""
     named = [(int(match[1]), path) for path in folder.glob("rank-*") if (match := _NAME.fullmatch(path.name))]
     found = (_read(rank, path) for rank, path in sorted(named))
     return [phases for phases in found if phases is not None]

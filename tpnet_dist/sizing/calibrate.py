@@ -84,13 +84,13 @@ def _flops() -> float:
 
 
 def _bandwidth() -> float:
-    """Of an operation that reads two large tensors and writes a third."""
+    """Measure bytes per second of an operation that reads two large tensors and writes a third."""
     one, two = torch.randn(_SHAPE[0], _SHAPE[2]), torch.randn(_SHAPE[0], _SHAPE[2])
     return 3 * one.nbytes / _best(lambda: one * two)
 
 
 def _special_functions() -> float:
-    """By GELU and its gradient, beyond the time their bytes take."""
+    """Measure special functions per second by GELU and its gradient, beyond the time their bytes take."""
     values = torch.randn(_SHAPE[0], _SHAPE[2])
     slope = torch.ones_like(values)
     both = _best(lambda: F.gelu(values)), _best(lambda: torch.ops.aten.gelu_backward(slope, values))

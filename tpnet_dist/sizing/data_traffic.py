@@ -56,7 +56,7 @@ class DataTraffic:
         self._negatives = [Universe(self.everything).random(KEY)]
 
     def of_last(self, num_batches: int, num_ranks: int, *, borrowed_rows: int) -> list[RowTraffic]:
-        """By rank: of the last batches, learned from after as many before them."""
+        """Return traffic by rank for the last batches, learned from after as many before them."""
         num_batches = min(num_batches, max(1, len(self.plan) // 2))
         counted = len(self.plan) - num_batches
         first = max(0, counted - num_batches)

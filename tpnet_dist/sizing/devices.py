@@ -36,19 +36,19 @@ class Device:
     link_share: float = 0.7
     network_share: float = 0.7
     seconds_per_operation: float = 5e-6
-    """To start one: a kernel, or a call."""
+    """Seconds to start one: a kernel, or a call."""
     seconds_per_collective: float = 3e-5
-    """Of two ranks, that move next to nothing."""
+    """Seconds of a collective of two ranks that move next to nothing."""
     special_functions_per_second: float | None = None
     """Exponentials and the like, where they and not bytes limit an operation."""
     host_seconds_per_slot: float = 4e-7
-    """To find a neighbour and plan the fetch of its row, on a core of the host."""
+    """Seconds to find a neighbour and plan the fetch of its row, on a core of the host."""
     is_host: bool = False
     """Whether rows, model and planning share the same cores and the same memory."""
 
     @property
     def type(self) -> str:
-        """As torch has it."""
+        """The name of its type in torch."""
         return "cpu" if self.is_host else "cuda"
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class Device:
             )
 
     def rank_memory(self, num_ranks: int) -> RankMemory:
-        """Where nobody else is at work."""
+        """Return the memory of a rank where nobody else is at work."""
         if not self.is_host:
             return RankMemory(self.memory_bytes - self.base_bytes, 1, is_host=False)
         sharers = min(num_ranks, self.ranks_per_host)
@@ -83,7 +83,8 @@ class Device:
         return self.bandwidth * self.bandwidth_share
 
     def link_bytes_per_second(self, num_ranks: int) -> float:
-        """From one rank to all others; on several hosts the slower of its link and its share of the net."""
+        """Return the rate from one rank to all others; on several hosts the slower of its link and its share
+        of the net."""
         within = self.link_bandwidth * self.link_share
         if num_ranks <= self.ranks_per_host:
             return within
@@ -91,7 +92,8 @@ class Device:
         return min(within, self.network_bandwidth * self.network_share / self.ranks_per_host / share_outside)
 
     def ring_bytes_per_second(self, num_ranks: int) -> float:
-        """From one rank to the next of a ring host after host: one of a host's ranks uses its net."""
+        """Return the rate from one rank to the next of a ring host after host: one of a host's ranks uses its
+        net."""
         within = self.link_bandwidth * self.link_share
         if num_ranks <= self.ranks_per_host:
             return within

@@ -27,7 +27,8 @@ from tpnet_dist.models.registry import needs_of
 from tpnet_dist.sizing.memory_sizes import clock_bytes_of, memory_nodes, memory_width, wire_dtype
 
 _RANDOM_RUNS = 2
-"""Of a random graph: the last is counted, when some rows are there from those before."""
+"""How many runs of a random graph are planned; the last is counted, when some rows are there from those
+before."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,13 @@ class TrafficCounter:
 
     @property
     def rows_held(self) -> int:
-        """Of the rank that has most of others' rows, after all that was counted."""
+        """Return the rows of others that the rank with most of them holds, after all that was counted."""
         return max(one.num_held for one in self.borrowed)
 
     def count(
         self, requests: Sequence[Iterable[MemoryRequest[object]]], *, read: bool = True
     ) -> list[RowTraffic]:
-        """By rank, of the batches that each asks for; `read`: not only to record them."""
+        """Return traffic by rank for the batches that each asks for; `read`: not only to record them."""
         traffic = [RowTraffic() for _ in requests]
         runs = [
             in_runs(
@@ -116,7 +117,7 @@ def _traffic_of(plan: RunPlan, layer_bytes: int, clock_bytes: int) -> RowTraffic
 
 
 def expected_traffic(config: Config, log: LogShape, num_ranks: int) -> RowTraffic:
-    """Of a rank where nodes meet at random, mean of a run of batches."""
+    """Return the traffic of a rank where nodes meet at random, mean of a run of batches."""
     if not needs_of(config).rows:
         return RowTraffic(1)
     settings = config.memory

@@ -13,7 +13,8 @@ from tpnet_dist.neighbors.index import BYTES_PER_ENTRY
 FLOAT_BYTES = 4
 _CLOCK_BYTES = 8
 _SLOT_BYTES = 32
-"""Of a borrowed row, beside its layers and clock: whose it is, how much of it is right, where it is found."""
+"""Bytes of a borrowed row, beside its layers and clock: whose it is, how much of it is right, where it is
+found."""
 
 
 class LogSize(Protocol):
@@ -42,28 +43,28 @@ def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
 
 
 def neighbor_bytes_of(num_events: int, num_train_events: int, num_ranks: int) -> int:
-    """Of a rank's part of both indexes: of all events, and of those that training sees."""
+    """Return the bytes of a rank's part of both indexes: of all events, and of those that training sees."""
     return BYTES_PER_ENTRY * 2 * (num_events + num_train_events) // num_ranks
 
 
 def row_bytes_of(config: Config, log: LogSize) -> int:
-    """Of one node's row."""
+    """Return the bytes of one node's row."""
     return (config.memory.hops + 1) * memory_width(config.memory, log) * weight_dtype(config).itemsize
 
 
 def wire_dtype(config: Config) -> torch.dtype:
-    """Of rows on their way: as they are, unless they are to be rounded."""
+    """Return the type of rows on their way: as they are, unless they are to be rounded."""
     wanted: torch.dtype = getattr(torch, config.memory.exchange_dtype)
     return weight_dtype(config) if wanted == torch.float32 else wanted
 
 
 def borrowed_bytes_of(config: Config, log: LogSize) -> int:
-    """Of a copy of another rank's row."""
+    """Return the bytes of a copy of another rank's row."""
     return row_bytes_of(config, log) + clock_bytes_of(config.memory) + _SLOT_BYTES
 
 
 def clock_bytes_of(settings: MemoryConfig) -> int:
-    """Of one row: its clock, and its degree where the walk divides by it."""
+    """Return the bytes of one row's clock, and of its degree where the walk divides by it."""
     keeps_degree = Walk(settings.walk, settings.hops, settings.decay).keeps_degree
     return _CLOCK_BYTES * (1 + keeps_degree)
 

@@ -35,10 +35,10 @@ Act = Callable[[nn.Module, LinkBatch], float]
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one pass over a slice, on one rank."""
+    """The cost of one pass over a slice, on one rank."""
 
     flops: float = 0.0
-    """In matrix products."""
+    """Operations in matrix products."""
     bytes: float = 0.0
     """Read and written by all other operations."""
     special: float = 0.0
@@ -47,7 +47,7 @@ class Cost:
     saved_bytes: float = 0.0
     """Kept from forward to backward."""
     largest_bytes: float = 0.0
-    """Of the largest tensor, beside which its gradient and a copy are made."""
+    """Bytes of the largest tensor, beside which its gradient and a copy are made."""
 
     def grown(self, other: "Cost", times: float) -> "Cost":
         """This one and `times` what the other has more."""
@@ -104,7 +104,7 @@ def _tensors(values: object) -> Iterable[Tensor]:
 
 
 def training_cost(config: Config, log: LogShape, num_events: int) -> Cost:
-    """Of forward and backward over a slice of so many events."""
+    """Count forward and backward over a slice of so many events."""
     return _of_slice(config, log, num_events, _learn)
 
 

@@ -25,7 +25,7 @@ class CurvePoint:
 
     ranks: int
     batch_size: int
-    """As asked for, or one event for each rank."""
+    """The batch size that was asked for, or one event for each rank."""
     events_per_second: float
     bottleneck: str
     device_bytes: int
@@ -34,14 +34,14 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Plan:
-    """Of one log on so many ranks of one device."""
+    """The plan of one log on so many ranks of one device."""
 
     log: LogShape
     ranks: int
     device: Device
     width: int
     batch_size: int
-    """As asked for, or one event for each rank."""
+    """The batch size that was asked for, or one event for each rank."""
     is_batch_raised: bool
     sizes: RankBytes
     places: list[PlaceBytes]
@@ -50,12 +50,12 @@ class Plan:
     traffic: RowTraffic
     """Of one rank."""
     is_counted: bool
-    """From a real log; else expected for a random one."""
+    """Whether traffic was counted from a real log; else it is expected for a random one."""
     exchanged_bytes: int
-    """Between all ranks, for the rows of one batch."""
+    """Bytes between all ranks, for the rows of one batch."""
     step: StepTime
     train_share: float
-    """Of the events, what an epoch learns from."""
+    """The share of the events that an epoch learns from."""
     epoch_seconds: float
     curve: list[CurvePoint]
 
@@ -64,7 +64,7 @@ class Plan:
         return all(place.is_enough for place in self.places)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan as a JSON object, for programs."""
         return {
             "events": len(self.log),
             "nodes": self.log.num_nodes,

@@ -28,15 +28,16 @@ from tpnet_dist.sizing.rank_memory import RankMemory
 
 Place = Literal["device", "host"]
 PLACES: dict[str, Place] = {"neighbors": "host", "clocks": "host", "features": "host", "host_base": "host"}
-"""Of parts that are not on the device; what the others are computed with is."""
+"""Places of parts that are not on the device; what the others are computed with is."""
 STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam. Gradients travel where they lie."""
 _SHARE_TO_BORROW = 8
 """By default borrowed rows take one part in so many of a rank's RAM."""
 _PLACES_OF_GRADIENTS = 2
-"""Beside the largest tensor: its gradient, and that before it."""
+"""Tensors beside the largest one: its gradient, and that before it."""
 _PLACES_ON_THE_WAY = 2
-"""Where borrowed rows lie on their way, beside where they end up: as they are lent, and as they arrived."""
+"""How often borrowed rows lie on their way, beside where they end up: as they are lent, and as they
+arrived."""
 _HELD_BY_MALLOC = 1.35
 """On cores: no two batches have buffers of the same sizes, and malloc, which keeps them, is left with holes.
 Measured after a dozen steps at 1e5 to 1e7 edges on one and two ranks: 1.28 to 1.48 times what is in use;
@@ -45,17 +46,17 @@ after thousands of steps of UCI 1.9 times."""
 
 @dataclass(frozen=True, kw_only=True)
 class NeededBytes:
-    """Of one rank; no rows and no clocks where there is no memory."""
+    """The bytes that one rank needs; no rows and no clocks where there is no memory."""
 
     rows: int
     borrowed: int
     """Copies of other ranks' rows that it keeps."""
     neighbors: int
-    """Of training events, and of all."""
+    """Neighbour indexes of training events, and of all."""
     clocks: int
     """When each of its nodes had its last event; those of borrowed rows are counted with them."""
     weights: int
-    """With gradients and the optimizer's state."""
+    """Weights, with gradients and the optimizer's state."""
     step: int
     """What a step works with, at the least."""
     borrowed_rows: int
@@ -69,7 +70,7 @@ class NeededBytes:
 
 @dataclass(frozen=True, kw_only=True)
 class RankBytes(NeededBytes):
-    """Of the largest rank, with all that comes on top."""
+    """The bytes of the largest rank, with all that comes on top."""
 
     activations: int
     """What a step is counted to take beyond its least."""
@@ -122,7 +123,8 @@ def needed_bytes(
 
 
 def rows_to_borrow(asked: int | None, row_bytes: int, *, remote: int, free: int, left: int) -> int:
-    """Of the `remote` rows, as many as may be; `left`: of what is free, beside all that a rank must have."""
+    """Return how many of the `remote` rows may be borrowed; `left`: of what is free, beside all that a rank
+    must have."""
     most = free // _SHARE_TO_BORROW // row_bytes if asked is None else asked
     # the other half is for what a step takes beyond its least
     fitting = left // 2 // row_bytes
@@ -136,8 +138,8 @@ def remote_nodes(config: Config, log: LogShape, num_ranks: int, rank: int) -> in
 
 
 def exchanged_bytes(config: Config, log: LogShape, num_ranks: int, rank: int, events: int) -> int:
-    """Of rows that reach a rank for its so many events of a batch, at the most: if it holds none, and no two
-    slots share one."""
+    """Return the bytes of rows that reach a rank for its so many events of a batch, at the most: if it holds
+    none, and no two slots share one."""
     if not needs_of(config).rows:
         return 0
     most = min(slots_of(config, events), remote_nodes(config, log, num_ranks, rank))
@@ -145,7 +147,8 @@ def exchanged_bytes(config: Config, log: LogShape, num_ranks: int, rank: int, ev
 
 
 def train_share_of(config: Config, log: LogShape) -> float:
-    """Of the events, what training sees; where nobody has split them, events of new nodes are among it."""
+    """Return the share of events that training sees; where nobody has split them, events of new nodes are
+    among it."""
     return 1 - config.data.val_share - config.data.test_share if log.train_share is None else log.train_share
 
 
@@ -167,7 +170,8 @@ def rank_bytes(config: Config, log: LogShape, num_ranks: int, device: Device) ->
 
 
 def _in_flight(config: Config, log: LogShape, num_ranks: int, events: int) -> int:
-    """Of the batch in work, those ahead of it, and that on its way, if no two slots share a node."""
+    """Return the bytes of the batch in work, of those ahead of it and on its way, if no two slots share a
+    node."""
     if not needs_of(config).rows:
         return 0
     slots = min(slots_of(config, events), log.num_nodes)

@@ -20,18 +20,19 @@ class Part:
 
 @dataclass(frozen=True)
 class RankMemory:
-    """Of a GPU, or of a host and all its ranks."""
+    """The memory of a GPU, or of a host and all its ranks."""
 
     free: int
     """Before any rank holds a part of the run."""
     sharers: int
     """How many ranks live on it: those of a host share it; a GPU is a rank's own."""
     is_host: bool
-    """Then neighbours and clocks, which are on the host in any case, lie beside rows and weights."""
+    """Whether it is a host's: then neighbours and clocks, which are there in any case, lie beside rows and
+    weights."""
 
     @classmethod
     def of(cls, world: World) -> "RankMemory":
-        """As it is now."""
+        """Return the memory as it is now."""
         is_host = world.device.type != "cuda"
         return cls(free_bytes(world.device), world.ranks_per_node if is_host else 1, is_host)
 
@@ -40,7 +41,8 @@ class RankMemory:
         return self.free // self.sharers
 
     def require_fits(self, parts: Sequence[Part], width: int, *, command: str = "") -> None:
-        """For all ranks that share it. Borrowed rows are no part: they take what is left, or nothing.
+        """Refuse what does not fit for all ranks that share it. Borrowed rows are no part: they take what is
+        left, or nothing.
 
         `command`: how more ranks are used, where it is not said anyway.
         """

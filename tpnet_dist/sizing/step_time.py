@@ -21,7 +21,7 @@ from tpnet_dist.sizing.memory_sizes import FLOAT_BYTES, row_bytes_of, slots_of
 from tpnet_dist.sizing.model_cost import Cost, scoring_cost, training_cost, weight_count
 
 _PASSES_OF_ADAM = 12
-"""Over the weights: gradient, weight and two moments, read and written, and what lies between."""
+"""Passes over the weights: gradient, weight and two moments, read and written, and what lies between."""
 _PASSES_OVER_ROWS = 6
 """Lent, sent, received, kept, read by the model, written back."""
 _COLLECTIVES_PER_BATCH = (3 + 3) / MOST_BATCHES
@@ -71,7 +71,8 @@ _PARTS = tuple(field.name for field in fields(StepTime) if field.name != "is_hos
 def training_step_time(
     config: Config, log: LogShape, num_ranks: int, device: Device, traffic: RowTraffic
 ) -> StepTime:
-    """Of `batches_per_step` batches; `traffic`: of one rank, mean of its batches if there are several."""
+    """Return the time of `batches_per_step` batches; `traffic`: of one rank, mean of its batches if there are
+    several."""
     batches = config.training.batches_per_step
     events = _most_events(config, config.training.batch_size, num_ranks, device)
     weight_bytes = weight_count(config, log) * FLOAT_BYTES
@@ -106,7 +107,7 @@ def scoring_step_time(
 
 
 def _most_events(config: Config, batch_size: int, num_ranks: int, device: Device) -> int:
-    """Of a batch, those of the rank that the others wait for."""
+    """Return the events of a batch on the rank that the others wait for."""
     return BatchSlices.of(config.training.microbatches, 0, num_ranks, device.type).largest_slice(batch_size)
 
 
@@ -121,7 +122,7 @@ def _time(
     more_bytes: float,
     sent: float,
 ) -> StepTime:
-    """Of a batch of which this rank has so many events."""
+    """Return the time of a batch of which this rank has so many events."""
     slots = slots_of(config, events)
     held = row_bytes_of(config, log) if needs_of(config).rows else 0
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held

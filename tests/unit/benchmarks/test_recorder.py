@@ -2,12 +2,10 @@
 
 from itertools import islice, pairwise
 
-import pytest
-
 from benchmarks.propagation_against import worktree_of
 from benchmarks.propagation_ranks import TimedRuns
 from benchmarks.recorder import DECAY, HOPS, random_runs, record_for
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk
 
@@ -36,5 +34,5 @@ def test_runs_are_timed_from_the_first_to_the_last() -> None:
 
 
 def test_a_commit_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InputError, match="--against nosuch"), worktree_of("nosuch"):
+    with refused(), worktree_of("nosuch"):
         pass

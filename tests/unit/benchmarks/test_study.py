@@ -10,9 +10,9 @@ from benchmarks.study import StudyRun, refuse_others
 from benchmarks.study_logs import StudyLog
 from tests.support.command_line import run_here
 from tests.support.report_runs import metrics_of
+from tests.support.sentences import refused
 from tests.support.training_runs import small_log
 from tpnet_dist import train
-from tpnet_dist.errors import InputError
 
 TINY = """
 [memory]
@@ -89,5 +89,5 @@ def test_a_folder_that_holds_a_run_with_other_settings_is_refused_before_trainin
     run = runs_of(settings)[0]
     run.path.mkdir(parents=True)
     (run.path / "config.toml").write_text("[memory]\nwidth = 9\n")
-    with pytest.raises(InputError, match=r"holds a run with .*; repeat its settings .* choose another --out"):
+    with refused():
         refuse_others([run])

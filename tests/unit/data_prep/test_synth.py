@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score
 from data_prep import synth_random
 from data_prep.synth import FIRST_TIME, Recipe, make_log, write_csv
 from data_prep.synth_social import SocialHabits
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.shards import COLUMNS, concatenate
 
@@ -95,33 +95,33 @@ def test_the_log_id_tells_apart_whatever_changes_the_events():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    "wrong",
     [
-        ({"kind": "tree"}, r"kind 'tree' is unknown; choose random or social"),
-        ({"events": 0}, r"events 0: .* ask for 1 or more"),
-        ({"average_degree": 0.0}, r"average degree 0\.0: must be a number above 0; try"),
-        ({"average_degree": float("nan")}, r"average degree nan: must be"),
-        ({"average_degree": 1e-9}, r"more than 2,147,483,647; ask for fewer events"),
-        ({"seed": -1}, r"seed -1: must not be negative; choose"),
-        ({"shard_events": 0}, r"shard size 0: .* ask for 1 or more"),
+        {"kind": "tree"},
+        {"events": 0},
+        {"average_degree": 0.0},
+        {"average_degree": float("nan")},
+        {"average_degree": 1e-9},
+        {"seed": -1},
+        {"shard_events": 0},
     ],
 )
-def test_impossible_requests_are_refused_before_anything_is_written(wrong, message, tmp_path):
-    with pytest.raises(InputError, match=message):
+def test_impossible_requests_are_refused_before_anything_is_written(wrong, tmp_path):
+    with refused():
         make_log(tmp_path / "log", **{"kind": "social", "events": 100, **wrong})
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    "wrong",
     [
-        ({"repeat": 0.9}, "at most 1 together"),
-        ({"tail": 1.0}, "tail: 1.0 must be above 1"),
-        ({"days": 0}, "days"),
+        {"repeat": 0.9},
+        {"tail": 1.0},
+        {"days": 0},
     ],
 )
-def test_impossible_habits_are_refused(wrong, message):
-    with pytest.raises(InputError, match=message):
+def test_impossible_habits_are_refused(wrong):
+    with refused():
         SocialHabits(**wrong)
 
 
@@ -144,7 +144,7 @@ def test_the_csv_holds_the_events_of_the_folder_under_names(kind, stem, tmp_path
 def test_an_existing_csv_is_replaced_only_on_request(tmp_path):
     path = tmp_path / "raw.csv"
     path.write_text("mine")
-    with pytest.raises(InputError, match=r"exists already; choose another or pass --overwrite"):
+    with refused():
         write_csv(path, kind="social", events=10)
     assert path.read_text() == "mine"
     write_csv(path, kind="social", events=10, overwrite=True)
@@ -152,7 +152,7 @@ def test_an_existing_csv_is_replaced_only_on_request(tmp_path):
 
 
 def test_a_folder_is_no_place_for_a_csv(tmp_path):
-    with pytest.raises(InputError, match="is a folder"):
+    with refused():
         write_csv(tmp_path, kind="social", events=10, overwrite=True)
 
 

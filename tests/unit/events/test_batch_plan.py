@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.events.batch_plan import Batch, BatchPlan, plan_by_events, plan_by_timestamps, slice_of
 
 batch_sizes = st.integers(1, 9)
@@ -190,15 +190,15 @@ def test_a_batch_tells_all_its_borders():
 
 @pytest.mark.parametrize("batch_size", [0, -3])
 def test_a_batch_size_below_one_is_refused(batch_size):
-    with pytest.raises(InputError, match=f"batch_size is {batch_size}.*at least 1"):
+    with refused():
         plan_by_events(10, batch_size)
-    with pytest.raises(InputError, match=f"batch_size is {batch_size}.*at least 1"):
+    with refused():
         plan_by_timestamps([np.array([1])], batch_size)
 
 
 @pytest.mark.parametrize("chunks", [[[1, 4, 3]], [[1, 4], [3]], [[1], [4, 3]]])
 def test_decreasing_times_are_refused_with_event_and_remedy(chunks):
-    with pytest.raises(InputError, match=r"event 2: time 3 is before 4.*--sort"):
+    with refused():
         plan_by_timestamps([np.array(chunk) for chunk in chunks], 2)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.features import EDGE_FEATURES_NAME, FeatureWriter, map_features
 from tpnet_dist.events.writer import EventLogWriter
@@ -47,8 +47,8 @@ def test_features_of_another_shape_or_kind_than_promised_are_refused(tmp_path):
     with FeatureWriter(tmp_path / EDGE_FEATURES_NAME, 2) as writer:
         writer.append(np.zeros((3, 2), np.float32))
     record = writer.record()
-    with pytest.raises(InputError, match=r"where the manifest says \(4, 2\) float32"):
+    with refused():
         map_features(tmp_path, replace(record, rows=4))
     (tmp_path / EDGE_FEATURES_NAME).write_bytes(b"no numpy file")
-    with pytest.raises(InputError, match=r"not a readable \.npy file"):
+    with refused():
         map_features(tmp_path, record)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.event_logs import random_log
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.events import EventLog
 from tpnet_dist.events.folder import staged_folder
 
@@ -38,7 +38,7 @@ def test_a_failed_overwrite_keeps_the_old_folder(tmp_path):
 def test_an_existing_folder_is_refused_but_an_empty_one_is_used(tmp_path):
     random_log(tmp_path / "data", 40, 5)
     with (
-        pytest.raises(InputError, match=r"exists already.*--overwrite"),
+        refused(),
         staged_folder(tmp_path / "data", overwrite=False),
     ):
         pass
@@ -56,7 +56,7 @@ def test_overwrite_replaces_data_folders_only(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter").write_text("dear")
     with (
-        pytest.raises(InputError, match="replaces data folders only"),
+        refused(),
         staged_folder(tmp_path / "home", overwrite=True),
     ):
         pass
@@ -68,7 +68,7 @@ def test_a_second_writer_is_refused_while_the_first_writes(tmp_path):
     with staged_folder(target, overwrite=False) as staging:
         (staging / "file").write_text("first")
         with (
-            pytest.raises(InputError, match="another process is writing"),
+            refused(),
             staged_folder(target, overwrite=False),
         ):
             pass
@@ -87,7 +87,7 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(tmp_path):
 def test_a_replacement_killed_between_its_renames_keeps_the_old_folder(tmp_path):
     log = random_log(tmp_path / "data", 40, 5)
     (tmp_path / "data").rename(tmp_path / ".data.replaced")
-    with pytest.raises(InputError, match="exists already"), staged_folder(log.folder, overwrite=False):
+    with refused(), staged_folder(log.folder, overwrite=False):
         pass
     assert len(list(log.verify())) == 2
 
@@ -98,7 +98,7 @@ def test_a_folder_finished_by_another_run_meanwhile_is_not_replaced(tmp_path):
     late = staged_folder(target, overwrite=False)
     with staged_folder(target, overwrite=False) as staging:
         (staging / "file").write_text("first")
-    with pytest.raises(InputError, match="exists already"), late:
+    with refused(), late:
         pass
     assert (target / "file").read_text() == "first"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.events.raw_ids import UNKNOWN, RawIds
 
 TWO_SPACES = pa.table({"raw_id": ["7", "b", "7"], "side": ["dst", "src", "src"]})
@@ -22,7 +22,7 @@ def test_integers_are_found_however_they_are_given(asked: object) -> None:
 @pytest.mark.parametrize("word", ["010", "ten", "", "1.0", "9" * 30])
 def test_words_that_are_no_plain_integers_are_unknown(word: str) -> None:
     assert of_integers().find(np.array([word], object), "src").tolist() == [UNKNOWN]
-    with pytest.raises(InputError, match="is no whole number"):
+    with refused():
         of_integers().admit_links(np.array([word], object), np.array(["10"], object))
 
 
@@ -77,11 +77,11 @@ def test_a_stranger_that_meets_itself_is_one_node(dst: np.ndarray) -> None:
 
 def test_beyond_the_capacity_nobody_is_admitted_though_all_are_found() -> None:
     ids = of_integers(capacity=1)
-    with pytest.raises(InputError, match="2 nodes are not in the log, but there is room for 1"):
+    with refused():
         ids.admit_links(np.array([50]), np.array([60]))
     assert not ids.newcomers
     ids.admit_links(np.array([50]), np.array([50]))
-    with pytest.raises(InputError, match="load with a larger capacity"):
+    with refused():
         ids.admit_links(np.array([60]), np.array([10]))
     many = np.arange(100, 2100)
     src, dst = ids.find_links(many, np.full(2000, 50))
@@ -98,7 +98,7 @@ def test_ids_of_nineteen_digits_are_ids_as_long_as_they_fit_64_bits() -> None:
 def test_whole_numbers_that_became_fractions_are_ids_and_others_are_refused() -> None:
     assert of_integers().find(np.array([10.0, 30.0]), "src").tolist() == [1, 0]
     for wrong in (10.5, np.nan):
-        with pytest.raises(InputError, match="give whole numbers or text"):
+        with refused():
             of_integers().find(np.array([10.0, wrong]), "src")
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_name_is_refused_and_nobody_is_admitted(wrong: object, side: 
     ends = [np.array(["7", "b"], object), np.array(["7", "b"], object)]
     ends[side] = wrongly
     for ids in (RawIds(TWO_SPACES, first_new=3, capacity=5), of_integers()):
-        with pytest.raises(InputError, match="is neither text nor a whole number; correct it"):
+        with refused():
             ids.admit_links(*ends)
         assert not ids.newcomers
 
@@ -118,6 +118,6 @@ def test_what_is_no_name_is_refused_and_nobody_is_admitted(wrong: object, side: 
 @pytest.mark.parametrize("blank", ["", "  "])
 def test_among_text_an_empty_id_is_refused(blank: str) -> None:
     ids = RawIds(TWO_SPACES, first_new=3, capacity=5)
-    with pytest.raises(InputError, match="an id is empty, but nodes have names; correct it"):
+    with refused():
         ids.admit_links(np.array(["b", "new"]), np.array(["7", blank]))
     assert not ids.newcomers

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.event_logs import random_log, write_log
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.manifest import MANIFEST_NAME, read_manifest, write_manifest
 from tpnet_dist.events.shards import COLUMNS, EVENTS_PER_ROW_GROUP, concatenate
@@ -143,7 +143,7 @@ def test_verify_yields_every_file_of_an_intact_folder(tmp_path):
 def test_a_flipped_byte_is_found_by_verify(tmp_path):
     log = random_log(tmp_path, 50, 5)
     flip_byte(tmp_path / "events-00000.parquet", 30)
-    with pytest.raises(InputError, match=r"events-00000\.parquet: sha256 differs"):
+    with refused():
         list(log.verify())
 
 
@@ -152,10 +152,10 @@ def test_damage_that_cannot_be_decoded_names_the_shard_and_a_remedy(tmp_path):
     path = tmp_path / "events-00000.parquet"
     whole = path.read_bytes()
     path.write_bytes(whole[:4] + bytes(2000) + whole[2004:])
-    with pytest.raises(InputError, match=r"(?s)events-00000\.parquet: unreadable .*convert again"):
+    with refused():
         log.read(0, 5000)
     path.write_bytes(whole[:-500] + bytes(492) + whole[-8:])
-    with pytest.raises(InputError, match=r"events-00000\.parquet: not a readable Parquet shard"):
+    with refused():
         EventLog(tmp_path)
 
 
@@ -163,10 +163,10 @@ def test_a_missing_or_cut_shard_is_refused_on_opening(tmp_path):
     random_log(tmp_path, 50, 5, events_per_shard=20)
     path = tmp_path / "events-00001.parquet"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(InputError, match=r"events-00001\.parquet: .* bytes where the manifest says"):
+    with refused(varies=r"[\d,]+(?= bytes where)"):
         EventLog(tmp_path)
     path.unlink()
-    with pytest.raises(InputError, match=r"events-00001\.parquet: missing"):
+    with refused():
         EventLog(tmp_path)
 
 
@@ -175,49 +175,48 @@ def test_swapped_shards_and_shards_of_another_log_are_refused(tmp_path):
     manifest = read_manifest(tmp_path)
     first, second = manifest.shards
     write_manifest(tmp_path, replace(manifest, shards=(second, first)))
-    with pytest.raises(InputError, match="is not shard 0"):
+    with refused():
         EventLog(tmp_path)
     write_manifest(tmp_path, replace(manifest, log_id="another"))
-    with pytest.raises(InputError, match="belongs to event log test"):
+    with refused():
         EventLog(tmp_path)
 
 
 def test_a_manifest_whose_count_disagrees_with_the_shards_is_refused(tmp_path):
     random_log(tmp_path, 40, 5)
     write_manifest(tmp_path, replace(read_manifest(tmp_path), events=41))
-    with pytest.raises(InputError, match="shards hold 40 events, the manifest says 41"):
+    with refused():
         EventLog(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new"),
     [
-        ('"events": 40', '"events": 39', "checksum"),
-        ('"format_version": 1', '"format_version": 2', "format version 2 is unknown"),
-        ("{", "", "not complete JSON"),
-        ("\n", "", "holds a list"),
+        ('"events": 40', '"events": 39'),
+        ('"format_version": 1', '"format_version": 2'),
+        ("{", ""),
+        (None, "[1]"),
     ],
 )
-def test_an_edited_manifest_is_refused_with_the_reason(tmp_path, old, new, message):
+def test_an_edited_manifest_is_refused_with_the_reason(tmp_path, old, new):
     random_log(tmp_path, 40, 5)
     path = tmp_path / MANIFEST_NAME
-    text = path.read_text().replace(old, new, 1)
-    path.write_text("[1]" if message == "holds a list" else text)
-    with pytest.raises(InputError, match=message):
+    path.write_text(path.read_text().replace(old, new, 1) if old else new)
+    with refused():
         EventLog(tmp_path)
 
 
 def test_a_folder_without_manifest_is_no_dataset(tmp_path):
-    with pytest.raises(InputError, match="not a complete data folder"):
+    with refused():
         EventLog(tmp_path)
-    with pytest.raises(InputError, match="no such data folder"):
+    with refused():
         EventLog(tmp_path / "absent")
 
 
 def test_a_file_is_no_data_folder_but_can_be_made_one(tmp_path):
     file = tmp_path / "events.csv"
     file.write_text("src,dst,time\n")
-    with pytest.raises(InputError, match=f"is a file, not a data folder; .* convert {file} OUT` makes one"):
+    with refused():
         EventLog(file)
 
 

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.event_logs import random_log, write_log
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.events import split as split_module
 from tpnet_dist.events.split import split_log, time_quantile
 
@@ -168,30 +168,30 @@ def test_a_split_without_new_nodes_may_have_no_unseen_ones(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("src", "times", "found"),
+    ("src", "times"),
     [
-        ([0], [0], "1 for training .*, 0 for validation and 0 for test"),
-        ([0, 1, 2], [5, 5, 5], "3 for training .*, 0 for validation and 0 for test"),
-        ([0, 1, 0, 1], [0, 1, 1, 9], "3 for training .*, 0 for validation and 1 for test"),
+        ([0], [0]),
+        ([0, 1, 2], [5, 5, 5]),
+        ([0, 1, 0, 1], [0, 1, 1, 9]),
     ],
 )
-def test_an_empty_part_is_refused_with_its_numbers_and_a_remedy(tmp_path, src, times, found):
+def test_an_empty_part_is_refused_with_its_numbers_and_a_remedy(tmp_path, src, times):
     log = write_log(tmp_path, src, src, times)
-    with pytest.raises(InputError, match=f"{found}.*change val_share"):
+    with refused():
         split_log(log)
 
 
 def test_a_training_part_emptied_by_new_nodes_is_refused(tmp_path):
     nodes = np.zeros(100, np.int32)
     log = write_log(tmp_path, nodes, nodes, range(100))
-    with pytest.raises(InputError, match=r"0 for training \(70 more belong to new nodes\)"):
+    with refused():
         split_log(log, new_node_share=1.0)
 
 
 @pytest.mark.parametrize("shares", [(0, 0.1), (0.1, 0), (0.5, 0.5), (-0.1, 0.2), (float("nan"), 0.1)])
 def test_shares_that_leave_a_part_without_events_are_refused(tmp_path, shares):
     log = random_log(tmp_path, 20, 5)
-    with pytest.raises(InputError, match="together below 1"):
+    with refused():
         split_log(log, val_share=shares[0], test_share=shares[1])
-    with pytest.raises(InputError, match=r"new_node_share is 1\.5"):
+    with refused():
         split_log(log, new_node_share=1.5)

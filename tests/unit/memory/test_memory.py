@@ -27,9 +27,9 @@ from tests.support.memories import (
     read_all,
     record,
 )
+from tests.support.sentences import refused
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.exchange import LocalExchange
-from tpnet_dist.errors import InputError
 from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk, WalkKind
@@ -200,67 +200,57 @@ def test_fetched_rows_stay_as_they_were_before_the_batch() -> None:
 NAN, INFINITE = float("nan"), float("inf")
 
 REFUSED = {
-    "id-too-large": (batch((0, 1, 9.0), (5, 1, 9.0)), "event 1 of the batch: source id 5 is not within 0…4"),
-    "id-negative": (batch((0, -1, 9.0)), "event 0 of the batch: destination id -1 is not within 0…4"),
-    "time-nan": (batch((0, 1, 9.0), (0, 1, NAN)), "NaN"),
-    "time-before-the-recorded": (batch((0, 1, 6.5)), "time 6.5 is before 7.0, which is recorded already"),
-    "time-backwards-in-the-batch": (batch((0, 1, 9.0), (0, 1, 8.0)), "event 1 of the batch: time 8.0"),
+    "id-too-large": batch((0, 1, 9.0), (5, 1, 9.0)),
+    "id-negative": batch((0, -1, 9.0)),
+    "time-nan": batch((0, 1, 9.0), (0, 1, NAN)),
+    "time-before-the-recorded": batch((0, 1, 6.5)),
+    "time-backwards-in-the-batch": batch((0, 1, 9.0), (0, 1, 8.0)),
 }
 
 
-@pytest.mark.parametrize(("bad", "complaint"), REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize("bad", REFUSED.values(), ids=REFUSED.keys())
 @pytest.mark.parametrize("good_before", [[], [batch((3, 4, 8.0))]])
-def test_a_bad_batch_is_refused_and_changes_nothing(
-    bad: BatchEvents, complaint: str, good_before: list[BatchEvents]
-) -> None:
+def test_a_bad_batch_is_refused_and_changes_nothing(bad: BatchEvents, good_before: list[BatchEvents]) -> None:
     """Also where it comes later in a run."""
-    complaint = complaint.replace("7.0", "8.0") if good_before else complaint
     memory = record(Memory(5, Walk("transition", HOPS, 1e-2), 4), batch((0, 1, 5.0), (2, 3, 7.0)))
     before, stats = copy_of_state(memory), memory.exchange.stats.to_json()
-    with pytest.raises(InputError) as refused:
+    with refused():
         memory.plan([*good_before, bad])
-    assert complaint in str(refused.value)
-    assert ";" in str(refused.value), "the sentence ends with a remedy"
     assert_state(memory, before)
     assert memory.exchange.stats.to_json() == stats
     record(memory, batch((0, 1, 7.0)))
 
 
 @pytest.mark.parametrize(
-    ("make", "complaint"),
+    "make",
     [
-        (lambda: Memory(5, Walk("decay", 3, 0.1), 0), "width is 0"),
-        (lambda: Memory(5, Walk("decay", 3, 0.1), -3), "width is -3"),
-        (
-            lambda: Memory(5, Walk("decay", 3, 0.1), 4, projection="identity"),
-            "has a column for each node; make it 5",
-        ),
-        (lambda: Walk("random", 3, 0.1), "walk 'random' is unknown; choose one of decay, count, transition"),  # type: ignore[arg-type]
-        (lambda: Walk("decay", 0, 0.1), "hops is 0"),
-        (lambda: Walk("decay", 3, -0.1), "decay is -0.1"),
-        (lambda: Walk("decay", 3, NAN), "decay is nan"),
-        (lambda: Walk("decay", 3, INFINITE), "decay is inf"),
+        lambda: Memory(5, Walk("decay", 3, 0.1), 0),
+        lambda: Memory(5, Walk("decay", 3, 0.1), -3),
+        lambda: Memory(5, Walk("decay", 3, 0.1), 4, projection="identity"),
+        lambda: Walk("random", 3, 0.1),  # type: ignore[arg-type]
+        lambda: Walk("decay", 0, 0.1),
+        lambda: Walk("decay", 3, -0.1),
+        lambda: Walk("decay", 3, NAN),
+        lambda: Walk("decay", 3, INFINITE),
     ],
 )
-def test_bad_settings_are_refused(make: Callable[[], object], complaint: str) -> None:
-    with pytest.raises(InputError) as refused:
+def test_bad_settings_are_refused(make: Callable[[], object]) -> None:
+    with refused():
         make()
-    assert complaint in str(refused.value)
-    assert ";" in str(refused.value), "the sentence ends with a remedy"
 
 
 @pytest.mark.parametrize("node", [-1, 5])
 def test_further_nodes_are_checked_too(node: int) -> None:
     memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
-    with pytest.raises(InputError, match=f"needed node 1: id {node} is not within 0…4"):
+    with refused():
         memory.plan([batch((0, 1, 0.0))], [torch.tensor([0, node])])
 
 
 def test_infinite_times_are_refused() -> None:
-    with pytest.raises(InputError):
+    with refused():
         Memory(5, Walk("decay", HOPS, 1e-2), 4).plan([batch((0, 1, INFINITE))])
 
 
 def test_times_before_the_first_event_are_refused() -> None:
-    with pytest.raises(InputError, match=r"time -1000000000.0 is before 0.0"):
+    with refused():
         Memory(5, Walk("decay", HOPS, 1e-2), 4).plan([batch((0, 1, -1e9))])

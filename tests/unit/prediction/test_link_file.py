@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.prediction.link_file import LinkFile
 
 ROWS = 400_000
@@ -39,16 +39,16 @@ def test_dates_with_and_without_a_zone_are_utc(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "sentence"),
+    "times",
     [
-        (["1", "soon"], "column time: it holds text, such as soon; give numbers or ISO dates"),
-        (["1", "2023-11-14"], "column time: it holds text, such as 2023-11-14; give"),
-        (["1"] * ROWS + ["2023-11-14"] * 20_000, "column time: (holds numbers in some|it holds text)"),
-        (["1", ""], "column time: a value is missing; give"),
-        (["1", "NULL"], "column time: a value is missing; give"),
+        ["1", "soon"],
+        ["1", "2023-11-14"],
+        ["1"] * ROWS + ["2023-11-14"] * 20_000,
+        ["1", ""],
+        ["1", "NULL"],
     ],
     ids=["a word", "a date among numbers", "dates after numbers", "nothing", "a spelling of nothing"],
 )
-def test_other_times_are_refused(tmp_path: Path, times: list[str], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
+def test_other_times_are_refused(tmp_path: Path, times: list[str]) -> None:
+    with refused():
         file_of(tmp_path / "pairs.csv", *times).read()

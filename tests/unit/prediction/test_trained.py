@@ -1,7 +1,6 @@
 """What was trained is opened wherever it lies, and nothing of it is ever run."""
 
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ import torch
 
 from tests.support.event_logs import random_log, write_log
 from tests.support.predictors import step_of, untrained_run
+from tests.support.sentences import refused
 from tests.support.tampered_checkpoints import Evil, change_manifest, forge
 from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist.config.schema import Config
-from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.models.registry import spec_of
 from tpnet_dist.models.tpnet.published_names import RANDOM_FEATURES, to_published
@@ -63,7 +62,7 @@ def test_rows_start_from_the_random_features_of_the_weights_epoch(run: Path, tmp
 
 
 def test_another_log_than_that_of_the_checkpoint_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"made with event log other, the data folder .* is test"):
+    with refused():
         Predictor.load(changed_best(run, tmp_path / "other.pt", log_id="other"))
 
 
@@ -76,75 +75,73 @@ def test_a_data_folder_that_is_not_there_is_named_in_full_beside_the_run(
     assert np.isfinite(scores_of(Predictor.load(run))).all()
     monkeypatch.chdir(tmp_path)
     for name in (Path("run"), best_of(run)):
-        sentence = (
-            f"{name}: its data folder {tmp_path / folder.name} does not exist; say where it is, with --data"
-        )
-        with pytest.raises(InputError, match=re.escape(sentence)):
+        with refused() as error:
             Predictor.load(name)
+        assert str(error.value).startswith(f"{name}: its data folder {tmp_path / folder.name} ")
     assert np.isfinite(scores_of(Predictor.load("run", data=folder))).all()
 
 
 def test_a_run_without_a_finished_epoch_is_to_be_trained_further(config: Config, tmp_path: Path) -> None:
     RunFolder.start(tmp_path / "run", config)
-    with pytest.raises(InputError, match=r"run: has no finished epoch of seed 0, .*; repeat the command"):
+    with refused():
         Predictor.load(tmp_path / "run")
 
 
 def test_other_formats_and_settings_are_refused(run: Path, config: Config, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="it has format 7, and this version reads 1"):
+    with refused():
         Predictor.load(changed_best(run, tmp_path / "later.pt", format=7))
-    with pytest.raises(InputError, match=r"has a setting model\.soul that this version does not know"):
+    with refused():
         Predictor.load(changed_best(run, tmp_path / "strange.pt", config={"model.soul": 1}))
-    with pytest.raises(InputError, match="says nothing of its 'config'"):
+    with refused():
         torch.save({"model": {}}, tmp_path / "bare.pt")
         Predictor.load(tmp_path / "bare.pt")
 
 
-SAID = {
-    "config is 7, but holds settings": {"config": 7},
-    r"memory.hops is 'x', but must be a whole number": {"config": {"memory.hops": "x"}},
-    "memory.decay is None, but must be a number": {"config": {"memory.decay": None}},
-    "training.seeds is 3, but must be a list": {"config": {"training.seeds": 3}},
-    "epoch is 'a', but is a whole number": {"epoch": "a"},
-    "seed is -1, but is a whole number": {"seed": -1},
-    "epoch is None, but is a whole number": {"epoch": None},
-    r"predictor is \[\], but holds what was seen": {"predictor": []},
-    "predictor says nothing of its until": {"predictor": {}},
-}
+SAID: list[dict[str, Any]] = [
+    {"config": 7},
+    {"config": {"memory.hops": "x"}},
+    {"config": {"memory.decay": None}},
+    {"config": {"training.seeds": 3}},
+    {"epoch": "a"},
+    {"seed": -1},
+    {"epoch": None},
+    {"predictor": []},
+    {"predictor": {}},
+]
 
 
-@pytest.mark.parametrize("sentence", SAID)
+@pytest.mark.parametrize("said", SAID, ids=str)
 def test_a_checkpoint_that_says_something_else_than_we_write_is_refused(
-    run: Path, tmp_path: Path, sentence: str
+    run: Path, tmp_path: Path, said: dict[str, Any]
 ) -> None:
-    with pytest.raises(InputError, match=rf"other\.pt: .*{sentence}.*; ") as error:
-        Predictor.load(changed_best(run, tmp_path / "other.pt", **SAID[sentence]))
+    with refused() as error:
+        Predictor.load(changed_best(run, tmp_path / "other.pt", **said))
     assert "\n" not in str(error.value)
 
 
-SEEN: dict[str, dict[str, Any]] = {
-    "until of its predictor is 'all'": {"until": "all"},
-    "its sizes is 'a', but": {"sizes": ["a"]},
-    r"src of its predictor is a tensor of shape \(1,\)": {"src": torch.zeros(1, dtype=torch.int64)},
-    r"newcomers of its predictor is \['up', 5\]": {"newcomers": [["up", 5]]},
-    r"name nodes that do not exist \(99\)": {"src": torch.tensor([99, 0])},
-    r"observed event 0: time 1 is before": {"time": torch.tensor([1, 2])},
-    "features are .* where this log asks for none": {"features": torch.zeros(2, 3)},
-    r"projection of its predictor is a tensor of shape \(3,\)": {"projection": torch.zeros(3)},
-    "its random features have 3 columns where memory.width is": {"projection": torch.zeros(99, 3)},
-}
+SEEN: list[dict[str, Any]] = [
+    {"until": "all"},
+    {"sizes": ["a"]},
+    {"src": torch.zeros(1, dtype=torch.int64)},
+    {"newcomers": [["up", 5]]},
+    {"src": torch.tensor([99, 0])},
+    {"time": torch.tensor([1, 2])},
+    {"features": torch.zeros(2, 3)},
+    {"projection": torch.zeros(3)},
+    {"projection": torch.zeros(99, 3)},
+]
 
 
-@pytest.mark.parametrize("sentence", SEEN)
+@pytest.mark.parametrize("seen", SEEN, ids=str)
 def test_a_saved_predictor_that_was_changed_is_refused(
-    run: Path, config: Config, tmp_path: Path, sentence: str
+    run: Path, config: Config, tmp_path: Path, seen: dict[str, Any]
 ) -> None:
     predictor = Predictor.load(run)
     predictor.observe([1, 2], [3, 4], predictor.now + 1)
     predictor.save(tmp_path / "now.pt")
     state = read_state(tmp_path / "now.pt")
-    torch.save({**state, "predictor": {**state["predictor"], **SEEN[sentence]}}, tmp_path / "now.pt")
-    with pytest.raises(InputError, match=rf"now\.pt: .*{sentence}"):
+    torch.save({**state, "predictor": {**state["predictor"], **seen}}, tmp_path / "now.pt")
+    with refused():
         Predictor.load(tmp_path / "now.pt")
 
 
@@ -154,7 +151,7 @@ def test_a_folder_that_does_not_say_how_far_it_had_come_is_refused(
 ) -> None:
     step = step_of(config, tmp_path / "step-00000007")
     change_manifest(step, lambda manifest: (manifest.pop("progress"), manifest.update(said)))
-    with pytest.raises(InputError, match=r"manifest.json (does not say|says that).*; choose another"):
+    with refused():
         Predictor.load(step)
 
 
@@ -201,7 +198,7 @@ def test_random_features_of_a_released_checkpoint_are_taken_by_raw_id(config: Co
 
 def test_a_released_checkpoint_needs_its_data(config: Config, tmp_path: Path) -> None:
     torch.save(published_state(config), tmp_path / "theirs.pkl")
-    with pytest.raises(InputError, match="does not say which data it belongs to; name the data folder"):
+    with refused():
         Predictor.load(tmp_path / "theirs.pkl")
 
 
@@ -210,7 +207,7 @@ def test_what_is_no_released_checkpoint_is_named_once(
     config: Config, tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
     torch.save(published_state(config) | wrong, tmp_path / "theirs.pkl")
-    with pytest.raises(InputError) as error:
+    with refused() as error:
         Predictor.load(tmp_path / "theirs.pkl", data=config.data.folder)
     assert str(error.value).count("theirs.pkl") == 1
 
@@ -230,7 +227,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_not_run(
         path.write_bytes(pickle.dumps(evil))
     else:
         torch.save(evil, path)
-    with pytest.raises(InputError, match=r"holds more than tensors|not a readable checkpoint"):
+    with refused():
         Predictor.load(path, data=config.data.folder)
     assert not (tmp_path / "mark").exists()
 
@@ -239,17 +236,15 @@ def test_a_folder_that_would_run_code_is_refused_and_not_run(config: Config, tmp
     step = step_of(config, tmp_path / "step-00000007")
     assert np.isfinite(scores_of(Predictor.load(step))).all()
     forge(step, Evil(tmp_path / "mark"))
-    with pytest.raises(
-        InputError, match=r"metadata asks for posix.mkdir, where .*; choose another checkpoint"
-    ):
+    with refused():
         Predictor.load(step)
     assert not (tmp_path / "mark").exists()
 
 
 def test_settings_and_seeds_that_would_be_ignored_are_refused(run: Path, config: Config) -> None:
-    with pytest.raises(InputError, match="has settings of its own"):
+    with refused():
         Predictor.load(run, config=config)
-    with pytest.raises(InputError, match="is no run of several seeds; leave the seed 3 away"):
+    with refused():
         Predictor.load(best_of(run), seed=3)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.sizing.devices import device_named
 
 
@@ -42,38 +42,35 @@ def test_each_doubling_of_ranks_adds_the_latency_of_two() -> None:
     assert times == pytest.approx([0, 1, 2, 2, 10])
 
 
-REFUSED = {
-    'flops = 1e12\ncolour = "red"\n': "key 'colour' is unknown; remove it",
-    "flop = 1e12\n": "key 'flop' is unknown; did you mean flops?",
-    "flops = 1e12\n": "lacks title, source, memory_bytes, bandwidth, link_bandwidth, network_bandwidth, "
-    "host_memory_bytes, ranks_per_host, base_bytes, which a device must have",
-    "flops = \n": "Invalid value",
+REFUSED = (
+    'flops = 1e12\ncolour = "red"\n',
+    "flop = 1e12\n",
+    "flops = 1e12\n",
+    "flops = \n",
     'title = "x"\nsource = "y"\nmemory_bytes = "24 GB"\nflops = 1e12\nbandwidth = 1e9\nlink_bandwidth = 1e9\n'
-    "network_bandwidth = 1e9\nhost_memory_bytes = 1\nranks_per_host = 1\nbase_bytes = 1\n": "memory_bytes is "
-    "'24 GB', but must be a number",
-}
+    "network_bandwidth = 1e9\nhost_memory_bytes = 1\nranks_per_host = 1\nbase_bytes = 1\n",
+)
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_file_that_describes_no_device_gets_one_sentence(text: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    with pytest.raises(InputError) as error:
+    with refused():
         device_named(str(path))
-    assert REFUSED[text] in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "rule"),
-    [("flops", math.inf, "finite"), ("flops", math.nan, "finite"), ("ranks_per_host", 2.5, "whole")],
+    ("name", "value"),
+    [("flops", math.inf), ("flops", math.nan), ("ranks_per_host", 2.5)],
 )
-def test_a_figure_must_be_one_to_calculate_with(name: str, value: float, rule: str) -> None:
-    with pytest.raises(InputError, match=f"{name} is {value}, but must be .*{rule}"):
+def test_a_figure_must_be_one_to_calculate_with(name: str, value: float) -> None:
+    with refused():
         replace(device_named("rtx3090"), **{name: value})
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"device 'rtx3080' is unknown; did you mean rtx3090\?"):
+    with refused():
         device_named("rtx3080")
-    with pytest.raises(InputError, match=r"choose one of rtx3090, a100, h100, cpu, or a file"):
+    with refused():
         device_named("abacus")

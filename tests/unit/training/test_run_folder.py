@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.rank_pool import world_of_one
 from tests.support.report_runs import results_of, whole_results
+from tests.support.sentences import refused
 from tpnet_dist.config.schema import Config
-from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.results import results_from_json
 from tpnet_dist.files.folder_lock import folder_lock
 from tpnet_dist.training.run_folder import RunFolder
@@ -48,7 +48,7 @@ def test_a_run_goes_on_with_settings_that_change_no_result_or_only_its_length(
 
 @pytest.mark.parametrize("sections", [{"memory": {"hops": 2}}, {"training": {"learning_rate": 0.5}}])
 def test_a_run_does_not_go_on_with_other_settings(started: Path, sections: dict[str, dict[str, Any]]) -> None:
-    with pytest.raises(InputError, match=r"holds a run with .* repeat its settings to go on with it"):
+    with refused():
         RunFolder.start(started, changed(**sections))
     assert RunFolder.open(started).config() == Config()
 
@@ -57,21 +57,19 @@ def test_a_run_goes_on_with_its_data_folder_in_other_words(tmp_path: Path) -> No
     folder = tmp_path / "log"
     RunFolder.start(tmp_path / "run", changed(data={"folder": str(folder)}))
     RunFolder.start(tmp_path / "run", changed(data={"folder": f"{tmp_path}/elsewhere/../log/"}))
-    with pytest.raises(InputError, match=r"holds a run with data.folder = "):
+    with refused():
         RunFolder.start(tmp_path / "run", changed(data={"folder": str(tmp_path / "other")}))
 
 
 def test_damaged_results_are_one_sentence(started: Path) -> None:
     (started / "results.json").write_text('{"val": ')
-    with pytest.raises(
-        InputError, match=r"results.json: not complete JSON .*; remove it and repeat the run's command"
-    ):
+    with refused():
         RunFolder.open(started).results()
 
 
 def test_a_finished_run_cannot_be_made_longer(started: Path) -> None:
     RunFolder.open(started).write_results(RESULTS)
-    with pytest.raises(InputError, match=r"finished, with training.epochs = 100 where it is now 200"):
+    with refused():
         RunFolder.start(started, changed(training={"epochs": 200}))
     # what changes no result is no reason to refuse, nor to rewrite the settings it was made with
     assert RunFolder.start(started, changed(memory={"prefetch": 0})).config() == Config()
@@ -79,19 +77,17 @@ def test_a_finished_run_cannot_be_made_longer(started: Path) -> None:
 
 def test_an_evaluation_is_kept_only_where_it_can_stand_beside_the_runs_figures(started: Path) -> None:
     run = RunFolder.open(started)
-    with pytest.raises(InputError, match=r"is not finished; repeat its command first, or leave --save away"):
+    with refused():
         run.require_savable(Config())
     run.write_results(RESULTS)
     run.require_savable(changed(evaluation={"negatives": ("historical",), "mrr_negatives": 7}))
     for name, value in (("protocol", "stream"), ("update", False)):
-        with pytest.raises(
-            InputError, match=f"--{name} is {value!r} where the run has .*; leave one of them"
-        ):
+        with refused():
             run.require_savable(changed(evaluation={name: value}))
 
 
 def test_fresh_refuses_a_folder_with_a_run(started: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds a run already; leave --fresh away to go on with it, or"):
+    with refused():
         RunFolder.start(started, Config(), fresh=True)
     RunFolder.start(tmp_path / "other", Config(), fresh=True)
 
@@ -100,7 +96,7 @@ def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
     with world_of_one() as world:
         with RunFolder.locked(tmp_path / "runs" / "one", world):
             with (
-                pytest.raises(InputError, match="another process is writing this folder"),
+                refused(),
                 folder_lock(tmp_path / "runs" / "one", patience=0.2),
             ):
                 pass

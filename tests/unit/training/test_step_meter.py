@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from benchmarks.rank_pool import world_of_one
+from tests.support.sentences import refused
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange_stats import ExchangeStats
-from tpnet_dist.errors import InputError
 from tpnet_dist.files.progress import Display
 from tpnet_dist.models.tpnet.config import TPNetConfig
 from tpnet_dist.training.progress import Progress
@@ -62,17 +62,16 @@ def test_a_step_of_many_batches_does_not_wait_long_to_be_looked_at(batches_per_s
             assert meter.has_seen_all == (step % steps == 0)
 
 
-@pytest.mark.parametrize(("batches", "named"), [(range(1), "batch 1"), (range(4, 6), "batches 5…6")])
-def test_epoch_step_and_batches_are_counted_from_one(batches: range, named: str) -> None:
+@pytest.mark.parametrize("batches", [range(1), range(4, 6)], ids=str)
+def test_epoch_step_and_batches_are_counted_from_one(batches: range) -> None:
     progress = Progress()
     progress.count_step(4)
     outcome = StepOutcome(torch.tensor(torch.nan), torch.ones(3), torch.zeros(3))
     with world_of_one():
         meter = StepMeter(0, progress, None, Notes(), ExchangeStats(), lambda: "do this", len(batches))
         meter.add(outcome, batches=batches, num_events=4)
-        with pytest.raises(InputError) as error:
+        with refused():
             meter.look()
-    assert str(error.value) == f"loss is nan in epoch 1, step 1, {named}, but must be finite; do this"
 
 
 def test_a_remedy_names_only_files_that_there_are() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.support.checkpoints import small_model
-from tpnet_dist.errors import InputError
+from tests.support.sentences import refused
 from tpnet_dist.models.registry import spec_named
 from tpnet_dist.models.tpnet.published_names import to_published
 from tpnet_dist.training.weights_file import read_state, start_from
@@ -14,7 +14,7 @@ from tpnet_dist.training.weights_file import read_state, start_from
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "best.pt").write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match=r"best.pt: not a readable checkpoint"):
+    with refused():
         read_state(tmp_path / "best.pt")
 
 
@@ -25,14 +25,14 @@ def test_weights_of_the_released_code_are_taken_by_their_names(tmp_path: Path) -
     for name, weight in source.state_dict().items():
         assert torch.equal(weight, target.state_dict()[name])
     torch.save({"nonsense": torch.zeros(1)}, tmp_path / "other.pt")
-    with pytest.raises(InputError, match=r"other.pt: 'nonsense' is not a weight"):
+    with refused():
         start_from(target, spec_named("tpnet"), read_state(tmp_path / "other.pt"), tmp_path / "other.pt")
 
 
 @pytest.mark.parametrize("content", [torch.zeros(3), [1], {"model": 3}, {"model": {"a": 1}}, {1: 2}])
 def test_files_of_something_else_are_refused(tmp_path: Path, content: object) -> None:
     torch.save(content, tmp_path / "other.pt")
-    with pytest.raises(InputError, match=r"other.pt: holds .* checkpoint"):
+    with refused():
         start_from(
             small_model(), spec_named("tpnet"), read_state(tmp_path / "other.pt"), tmp_path / "other.pt"
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tpnet_dist.batches.negatives import Universe
 from tpnet_dist.batches.planner import LinkPlanner, Negatives
@@ -14,15 +13,13 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
 from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.events.split import Split, split_log
+from tpnet_dist.events.split import PartName, Split, split_log
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.registry import needs_of
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
 from tpnet_dist.neighbors.index import NeighborLookup
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
-
-PartName = Literal["val", "test"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from tpnet_dist.batches.negatives import first_unseen
-from tpnet_dist.batches.run_data import PartName
 from tpnet_dist.config.schema import NegativeKind
 from tpnet_dist.evaluation.edge_bank import EdgeBank
 from tpnet_dist.evaluation.protocols import KIND_ORDER, Pass, Passes
@@ -17,6 +16,7 @@ from tpnet_dist.evaluation.results import Figures
 from tpnet_dist.evaluation.scoring import EVALUATION_KEY
 from tpnet_dist.evaluation.tables import Scores
 from tpnet_dist.events.edge_history import NodeIds
+from tpnet_dist.events.split import PartName
 from tpnet_dist.events.view import EventView
 
 Memory = Callable[[NodeIds, NodeIds, int], Scores]

@@ -69,6 +69,7 @@ class LinkBatchMaker:
             node_features_UF=features_UF,
             edge_features_BSMF=self._moved_features(block.edge_features_BSMF),
             neighbor_means_BSF=self._moved_features(block.neighbor_means_BSF),
+            repeats_BSM=block.repeats_BSM,
             hop_rows_BSM=block.hop_rows_BSM,
             dropout_keys_B=keys_B,
         )

@@ -22,6 +22,8 @@ class LinkBlock:
     edge_features_BSMF: Tensor | None
     neighbor_means_BSF: Tensor | None = None
     """Mean node feature of further neighbours, where the model asks for it."""
+    repeats_BSM: Tensor | None = None
+    """Whether a slot holds the interaction of the slot before it, where the model has interactions drawn."""
     hop_rows_BSM: Tensor | None = None
     """Which row of the first of `PlannedLinks.hops` each slot is, where the model asks for several."""
 

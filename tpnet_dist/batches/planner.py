@@ -208,6 +208,7 @@ class LinkPlanner:
             elapsed_BSM=self._seconds(since_BSM) if rows_QM is not None else self._seconds(since_BSM).float(),
             edge_features_BSMF=self._edge_features(found.events_BM.view(shape), mask_BSM),
             neighbor_means_BSF=None if means_QF is None else means_QF.view(*ends_BS.shape, -1),
+            repeats_BSM=found.repeats().view(shape) if self.needs.draws else None,
             hop_rows_BSM=None if rows_QM is None else rows_QM.view(shape),
         )
 

@@ -78,6 +78,9 @@ class LinkBatch:
     neighbor_means_BSF: Tensor | None = field(default=None, metadata=_axes("BSF"))
     """Mean node feature of further neighbours, for models that ask for it."""
 
+    repeats_BSM: Tensor | None = field(default=None, metadata=_axes("BSM"))
+    """Whether a slot holds what the slot before it does, as draws with replacement may; on the host, like the
+    mask. None: none does."""
     hop_rows_BSM: Tensor | None = field(default=None, metadata=_axes("BSM"))
     """Which row of `hops[0]` each neighbour slot is; on the host, like the mask."""
     hops: tuple[Hop, ...] = field(default=(), metadata=_axes(""))

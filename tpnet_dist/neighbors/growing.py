@@ -116,7 +116,8 @@ class GrowingNeighbors(NeighborLookup):
         if queries.by_time:
             earlier_B: Integers = np.searchsorted(self._times.values, bound_B)
             return earlier_B
-        return np.clip(bound_B - self.first_event, 0, len(self._times))
+        clipped_B: Integers = np.clip(bound_B - self.first_event, 0, len(self._times))
+        return clipped_B
 
     def _read(self, history: "_History", place_BM: Tensor, mask_BM: Tensor) -> Neighbors:
         in_index_BM = mask_BM & (place_BM < history.of_index_B[:, None])

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tpnet_dist.keyed_random import SampleKey
@@ -52,6 +53,11 @@ class Neighbors:
     events_BM: Tensor
     times_BM: Tensor
     mask_BM: Tensor
+
+    def repeats(self) -> Tensor:
+        """Whether each slot holds the interaction of the slot before it: (B, M)."""
+        same_BM = self.events_BM[:, 1:] == self.events_BM[:, :-1]
+        return self.mask_BM & F.pad(same_BM, (1, 0))
 
     def split(self, sizes: list[int]) -> Iterator["Neighbors"]:
         """Of so many queries each."""

@@ -1,99 +1,28 @@
 """Samplers choose what their definitions say; given the released code's draws, they choose what it does."""
 
-from dataclasses import dataclass
-from functools import cache
-
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from tests.reference.golden_file import Array
+from tests.reference.golden_samplers import PROBABILITIES, SAMPLED, in_one_order, sampled
 from tests.support.shared_folder import shared_folder
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
-from tpnet_dist.neighbors.index import IndexHistories, NeighborIndex, Neighbors
-from tpnet_dist.neighbors.samplers import SAMPLERS, Queries, Slots
+from tpnet_dist.neighbors.index import NeighborIndex
+from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 
 KEY = SampleKey(seed=3, epoch=1)
 
 
-@dataclass(frozen=True)
-class GivenDraws(Slots):
-    """Draws of another generator."""
-
-    fractions_BM: Tensor
-
-    def fractions(self) -> Tensor:
-        return self.fractions_BM.clone()
-
-
-@cache
-def golden_of(model: str) -> dict[str, Array]:
+@pytest.mark.parametrize("model", ["tgat", "cawn"])
+def test_draws_and_probabilities_are_those_of_the_released_code(model: str) -> None:
     with np.load(shared_folder() / "reference" / "baselines" / f"{model}_golden.npz") as stored:
-        return {name: stored[name] for name in stored.files}
-
-
-def index_of(golden: dict[str, Array]) -> NeighborIndex:
-    src, dst = (golden[name].astype(np.int32) for name in ("src", "dst"))
-    chunk = EventChunk(src, dst, golden["time"], np.arange(len(src)))
-    return build_neighbor_index(lambda: [chunk], 0, len(golden["node_features"]))
-
-
-def source_queries(golden: dict[str, Array]) -> Queries:
-    return Queries(
-        torch.from_numpy(golden["query_src"]), torch.from_numpy(golden["query_time"]), by_time=True
-    )
-
-
-def sampled(name: str, index: NeighborIndex, queries: Queries, fractions_BM: Tensor) -> Neighbors:
-    histories = IndexHistories.of(index, queries)
-    place_BM = SAMPLERS[name](histories, GivenDraws(fractions_BM.shape[1], KEY, queries, fractions_BM))
-    return index.at(queries.node_B, place_BM, place_BM >= 0)
-
-
-def assert_published(found: Neighbors, golden: dict[str, Array], name: str) -> None:
-    """The released code sorts by time and leaves the order of equal times open."""
-    wanted = [golden[f"sampler_{name}/neighbor_{key}"] for key in ("times", "edge_ids", "ids")]
-    edge_ids = np.where(found.mask_BM, found.events_BM + 1, 0)
-    columns = [found.times_BM.numpy(), edge_ids, found.ids_BM.clamp(min=0).numpy()]
-    for ours, theirs in zip(in_one_order(columns), in_one_order(wanted), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
-def in_one_order(columns: list[Array]) -> list[Array]:
-    order = np.lexsort((columns[1], columns[0]), axis=1)
-    return [np.take_along_axis(column, order, axis=1) for column in columns]
-
-
-@pytest.mark.parametrize("model", ["tgat", "cawn"])
-def test_uniform_draws_what_the_released_code_draws(model: str) -> None:
-    golden = golden_of(model)
-    index, queries, count = index_of(golden), source_queries(golden), int(golden["num_neighbors"])
-    size_B = IndexHistories.of(index, queries).sizes().numpy()
-    generator = np.random.RandomState(0)
-    fractions = np.zeros((len(size_B), count))
-    for row in np.flatnonzero(size_B):
-        fractions[row] = (generator.choice(size_B[row], count) + 0.5) / size_B[row]
-    assert_published(sampled("uniform", index, queries, torch.from_numpy(fractions)), golden, "uniform")
-
-
-@pytest.mark.parametrize("model", ["tgat", "cawn"])
-def test_time_interval_aware_has_the_released_probabilities_and_draws(model: str) -> None:
-    golden, name = golden_of(model), "time_interval_aware"
-    count, scaling = int(golden["num_neighbors"]), float(golden[f"sampler_{name}/time_scaling_factor"])
-    index, queries = index_of(golden).weighted(scaling), source_queries(golden)
-    histories = IndexHistories.of(index, queries)
-    published, offsets = golden[f"sampler_{name}/probabilities"], golden[f"sampler_{name}/offsets"]
-    generator = np.random.RandomState(0)
-    fractions = np.zeros((len(queries.node_B), count))
-    for row, size in enumerate(histories.sizes().tolist()):
-        until_M = index.weight_until(histories.begin_B[row] + 1 + torch.arange(size))
-        share_M = torch.diff(until_M, prepend=torch.zeros(1)) / until_M[-1:]
-        theirs = published[offsets[row] : offsets[row + 1]]
-        np.testing.assert_allclose(share_M.numpy(), theirs, rtol=1e-6)
-        fractions[row] = generator.random_sample(count) if size else 0
-    assert_published(sampled(name, index, queries, torch.from_numpy(fractions)), golden, name)
+        golden = dict(stored)
+    found, wanted = sampled(golden), {**golden, **in_one_order(golden)}
+    np.testing.assert_allclose(found[PROBABILITIES], golden[PROBABILITIES], rtol=1e-6)
+    for key in SAMPLED:
+        np.testing.assert_array_equal(found[key], wanted[key], err_msg=key)
 
 
 # ---- small logs of our own ---------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tpnet_dist.config.toml_files import write_config
 from tpnet_dist.config.train_args import TrainSettings, parse_train
 from tpnet_dist.distributed.rank_scope import process_restored
 from tpnet_dist.errors import InputError
+from tpnet_dist.models.registry import MODELS
 
 
 def asked(data: Path | str | None = "data/mine", **given: Any) -> TrainSettings:
@@ -42,7 +43,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "training.epochs is None, but must be a whole number; write it like 20 or 1e6": {
         "training__epochs": None
     },
-    "model.name is other, but must be one of tpnet, graphmixer; choose one": {"model__name": "other"},
+    f"model.name is other, but must be one of {', '.join(MODELS)}; choose one": {"model__name": "other"},
     "data is data/mine and data__folder there; give one of them": {"data__folder": "there"},
 }
 

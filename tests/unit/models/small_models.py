@@ -1,10 +1,12 @@
 """Small batches and weights for tests of models without memory."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from tpnet_dist.models.common.dropout import event_keys
-from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.link_batch import Hop, LinkBatch
 
 B, S, M, NODES, NODE_WIDTH, EDGE_WIDTH = 6, 3, 4, 10, 3, 2
 
@@ -23,6 +25,29 @@ def random_batch(*, slots: int = M, ends: int = S) -> LinkBatch:
         edge_features_BSMF=torch.randn(B, ends, slots, EDGE_WIDTH),
         dropout_keys_B=event_keys(0, 0, torch.arange(B)),
     )
+
+
+def with_hops(batch: LinkBatch, *, hops: int = 2, rows: int = 9) -> LinkBatch:
+    """Every hop after the first has so many rows; the first of each is nobody."""
+    torch.manual_seed(2)
+    slots = batch.neighbors_BSM.shape[2]
+    degrees_V = torch.randint(0, slots + 2, (rows,)) * (torch.arange(rows) > 0)
+    mask_VM = torch.arange(slots, 0, -1) <= degrees_V[:, None]
+    since_zero_V1 = 5000.0 * (torch.arange(rows) > 0)[:, None]
+    further = tuple(
+        Hop(
+            nodes_V=torch.randint(NODES, (rows,)),
+            neighbors_VM=torch.randint(NODES, (rows, slots)),
+            mask_VM=mask_VM,
+            elapsed_VM=torch.where(mask_VM, torch.rand(rows, slots).double() * 1000, since_zero_V1.double()),
+            edge_features_VMF=torch.randn(rows, slots, EDGE_WIDTH) * mask_VM[..., None],
+            rows_VM=torch.randint(1, rows, (rows, slots)) * mask_VM if hop < hops else None,
+            dropout_keys_V=event_keys(0, 1, torch.arange(rows)),
+        )
+        for hop in range(2, hops + 1)
+    )
+    hop_rows_BSM = torch.randint(1, rows, batch.neighbors_BSM.shape) * batch.neighbor_mask_BSM
+    return replace(batch, elapsed_BSM=batch.elapsed_BSM.double(), hop_rows_BSM=hop_rows_BSM, hops=further)
 
 
 def spread(model: nn.Module) -> nn.Module:

@@ -63,13 +63,17 @@ class EventDropout(Dropout):
 
     keeps_all = False
 
-    def __init__(self, keys_B: Tensor, rate: float, *, events_first: bool = False) -> None:
+    def __init__(
+        self, keys_B: Tensor, rate: float, *, events_first: bool = False, counted: bool = False
+    ) -> None:
+        """`counted`: bytes come from a counter on the host too, which is faster for thousands of keys."""
         assert 0 < rate <= MAX_RATE, rate
         self._events_first = events_first
         self._threshold = max(1, round(256 * rate))
         self.scale = 256 / (256 - self._threshold)
         self._num_events = len(keys_B)
-        self._bytes: _Bytes = HostBytes(keys_B) if keys_B.device.type == "cpu" else DeviceBytes(keys_B)
+        on_host = keys_B.device.type == "cpu" and not counted
+        self._bytes: _Bytes = HostBytes(keys_B) if on_host else DeviceBytes(keys_B)
 
     def drop_(self, values: Tensor) -> Tensor:
         """In place."""
@@ -115,6 +119,15 @@ def dropout_for(batch: LinkBatch, rate: float, *, training: bool, events_first: 
     if keys_B is None:
         keys_B = torch.randint(2**63 - 1, (len(batch),), device=batch.ends_BS.device)
     return EventDropout(keys_B, rate, events_first=events_first)
+
+
+def row_dropout_for(keys_V: Tensor | None, like: Tensor, rate: float, *, training: bool) -> Dropout:
+    """Of rows of a hop, as many as `like` has, each with a key; values have them as their first axis."""
+    if not training or rate == 0:
+        return Dropout()
+    if keys_V is None:
+        keys_V = torch.randint(2**63 - 1, (len(like),), device=like.device)
+    return EventDropout(keys_V, rate, events_first=True, counted=True)
 
 
 class _AddKept(torch.autograd.Function):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tpnet_dist.config.schema import Config
@@ -60,6 +61,30 @@ class PaddedColumns:
 
 
 @dataclass(frozen=True)
+class PaddedParts:
+    """Inputs of one weight that are of several kinds, side by side: the width of each, ours and padded."""
+
+    parts: tuple[tuple[int, int], ...]
+
+    def widened(self, narrow: Tensor | None, outputs: int) -> Tensor:
+        assert narrow is not None
+        pieces = narrow.split_with_sizes([width for width, _ in self.parts], dim=1)
+        padded = (
+            F.pad(piece, (0, wide - width)) for piece, (width, wide) in zip(pieces, self.parts, strict=True)
+        )
+        return torch.cat(list(padded), 1)
+
+    def narrowed(self, wide: Tensor) -> Tensor:
+        """A model of other sizes may want other columns than there are; shapes tell so later."""
+        if wide.shape[1] != sum(padded for _, padded in self.parts):
+            return wide
+        pieces = wide.split_with_sizes([padded for _, padded in self.parts], dim=1)
+        return torch.cat(
+            [piece[:, :width] for piece, (width, _) in zip(pieces, self.parts, strict=True)], dim=1
+        )
+
+
+@dataclass(frozen=True)
 class PaddedStateNames:
     """Published checkpoints, as `ModelSpec` wants them."""
 
@@ -70,7 +95,7 @@ class PaddedStateNames:
     """Without which it is no such checkpoint."""
     sizes: Callable[[Mapping[str, Tensor]], dict[str, Any]]
     """Settings that the weights tell."""
-    padded: Callable[[nn.Module], dict[str, PaddedColumns]]
+    padded: Callable[[nn.Module], Mapping[str, PaddedColumns | PaddedParts]]
     """Of our weights whose inputs are features; those of features that do not exist are not there."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
@@ -87,9 +112,10 @@ class PaddedStateNames:
         if FREQUENCY in ours:
             ours[FREQUENCY] = ours[FREQUENCY][:, None]
         for name, columns in self.padded(model).items():
-            bias = ours.get(name.removesuffix("weight") + "bias")
-            if bias is not None:
-                ours[name] = columns.widened(ours.get(name), len(bias))
+            # a weight of features that do not exist is not there, but its bias is
+            like = ours.get(name, ours.get(name.removesuffix("weight") + "bias"))
+            if like is not None:
+                ours[name] = columns.widened(ours.get(name), len(like))
         to_theirs = {own: theirs for theirs, own in self.to_ours.items()}
         return {renamed(name, to_theirs): tensor for name, tensor in ours.items()}
 

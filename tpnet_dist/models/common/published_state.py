@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-_LAYER = re.compile(r"\b(mlp_mixers|mixer\.layers|transformers|blocks)\.(\d+)")
+_LAYER = re.compile(
+    r"\b(mlp_mixers|mixer\.layers|transformers|blocks|temporal_conv_layers|merge_layers)\.(\d+)"
+)
 
 MIXER_MODULES = {
     "token_norm": "tokens.norm",

@@ -16,7 +16,7 @@ import polars as pl
 
 from tpnet_dist.config.keys import keys_of
 from tpnet_dist.config.keyword_settings import call_settings, value_of
-from tpnet_dist.config.schema import Config, NegativeKind
+from tpnet_dist.config.schema import Baseline, Config, NegativeKind
 from tpnet_dist.distributed.rank_scope import process_restored, rank_scope
 from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.evaluate import EvaluateCommand, evaluate_on_ranks
@@ -73,7 +73,7 @@ class Run:
         mrr_negatives: int | None = None,
         protocol: Literal["dyglib", "stream"] | None = None,
         update: bool | None = None,
-        baseline: Literal["none", "edgebank"] | None = None,
+        baseline: Baseline | None = None,
         data: Path | str | None = None,
         save: bool = False,
     ) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import keys_of, values_of
-from tpnet_dist.config.schema import Config, NegativeKind
+from tpnet_dist.config.schema import Baseline, Config, NegativeKind
 from tpnet_dist.distributed.rank_command import run_on_ranks
 from tpnet_dist.errors import InputError
 
@@ -39,8 +39,8 @@ class EvaluateCommand:
     """Whether inductive figures come from a pass of their own."""
     update: Annotated[bool | None, arg(metavar="True|False")] = None
     """Whether the memory goes on recording through validation and test."""
-    baseline: Annotated[Literal["none", "edgebank"] | None, arg(metavar="none|edgebank")] = None
-    """A baseline for the same events and negatives."""
+    baseline: Annotated[Baseline | None, arg(metavar="none|edgebank|destinations|all")] = None
+    """Baselines for the same events and negatives."""
     data: Annotated[Path | None, arg(metavar="DIR")] = None
     """The data folder, if it has moved."""
     save: bool = False

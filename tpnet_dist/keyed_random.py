@@ -15,7 +15,7 @@ from torch import Tensor
 
 GOLDEN = 0x9E3779B97F4A7C15
 FIRST_FACTOR, SECOND_FACTOR = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-MAX_BELOW = 2**32 - 1
+MAX_BELOW = 2**63 - 1
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer]
@@ -68,6 +68,24 @@ def keyed_integers(
     return _scaled(_mix_words(state_B[:, None] + counter_M), below_B1.astype(np.uint64)).astype(np.int64)
 
 
+def keyed_choice(key: SampleKey, event_B: Integers, *, stream: int, below: int) -> npt.NDArray[np.int64]:
+    """One integer in [0, below) for each event, all distinct; with repeats if there are more events.
+
+    What an event gets depends on the events before it in the list, so ranks must give the same list. It is a
+    Fisher-Yates shuffle of all integers, of which only those that were moved are kept.
+    """
+    num_events = len(event_B)
+    if num_events > below:
+        return keyed_integers(key, event_B, stream=stream, count=1, below=below)[:, 0]
+    left_B = below - np.arange(num_events)
+    step_B = keyed_integers(key, event_B, stream=stream, count=1, below=left_B)[:, 0]
+    chosen_B, moved = np.empty(num_events, np.int64), dict[int, int]()
+    for place, drawn in enumerate((np.arange(num_events) + step_B).tolist()):
+        chosen_B[place] = moved.get(drawn, drawn)
+        moved[drawn] = moved.get(place, place)
+    return chosen_B
+
+
 def _mix(state: Tensor) -> Tensor:
     state = _shift(state, 30).bitwise_xor_(state).mul_(_signed(FIRST_FACTOR))
     state = _shift(state, 27).bitwise_xor_(state).mul_(_signed(SECOND_FACTOR))
@@ -81,10 +99,13 @@ def _mix_words(state: Words) -> Words:
 
 
 def _scaled(words_BM: Words, below_B1: Words) -> Words:
-    """word · below / 2**64 rounded down, by halves of the word so that no product leaves 64 bits."""
-    half = np.uint64(32)
-    low_BM = (words_BM & np.uint64(0xFFFFFFFF)) * below_B1
-    return ((words_BM >> half) * below_B1 + (low_BM >> half)) >> half
+    """word · below / 2**64 rounded down, by halves of both so that no product leaves 64 bits."""
+    half, ones = np.uint64(32), np.uint64(0xFFFFFFFF)
+    high_BM, low_BM = words_BM >> half, words_BM & ones
+    high_B1, low_B1 = below_B1 >> half, below_B1 & ones
+    crossed_BM, other_BM = high_BM * low_B1, low_BM * high_B1
+    carried_BM = (low_BM * low_B1 >> half) + (crossed_BM & ones) + (other_BM & ones)
+    return high_BM * high_B1 + (crossed_BM >> half) + (other_BM >> half) + (carried_BM >> half)
 
 
 def _shift(state: Tensor, bits: int) -> Tensor:

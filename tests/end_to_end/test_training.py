@@ -30,7 +30,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 KINDS = ("random", "historical", "inductive")
 FINISHED = (
     *("--training.learning-rate", 1e-3, "--evaluation.negatives", *KINDS),
-    *("--evaluation.mrr-negatives", 5, "--evaluation.baseline", "edgebank"),
+    *("--evaluation.mrr-negatives", 5, "--evaluation.baseline", "all"),
 )
 
 

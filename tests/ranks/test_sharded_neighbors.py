@@ -13,7 +13,8 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
-from tpnet_dist.neighbors.index import NeighborIndex, Neighbors
+from tpnet_dist.neighbors.index import NeighborIndex, NeighborLookup, Neighbors
+from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
 
 NUM_NODES, NUM_EVENTS, COUNT = 11, 300, 5
@@ -26,7 +27,7 @@ def index_of(first: int, stop: int) -> NeighborIndex:
         src, dst = draw.integers(0, NUM_NODES - 1, (2, NUM_EVENTS), dtype=np.int32)
         yield EventChunk(src, dst, np.sort(draw.integers(0, 90, NUM_EVENTS)), np.arange(NUM_EVENTS))
 
-    return build_neighbor_index(chunks, first, stop)
+    return build_neighbor_index(chunks, first, stop).weighted(0.05)
 
 
 def queries(rank: int, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -37,14 +38,17 @@ def queries(rank: int, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Te
     return node, before, torch.arange(count) + 1000 * rank
 
 
-def ask(world: World, count: int) -> tuple[Neighbors, Neighbors]:
+def sample_all(neighbors: NeighborLookup, rank: int, count: int) -> list[Neighbors]:
+    node, before, number = queries(rank, count if rank != 1 else 0)
+    asked = [Queries(node, before, number), Queries(node, before // 4, number, by_time=True)]
+    samplers = SAMPLERS.values()
+    return [neighbors.sample(each, sampler, count=COUNT, key=KEY) for each in asked for sampler in samplers]
+
+
+def ask(world: World, count: int) -> list[Neighbors]:
     index = index_of(*Blocks(NUM_NODES, world.num_ranks).range_of(world.rank))
     neighbors = ShardedNeighbors(index, NUM_NODES, world.new_exchange())
-    node, before, query = queries(world.rank, count if world.rank != 1 else 0)
-    return (
-        neighbors.recent(node, before, count=COUNT),
-        neighbors.uniform(node, before, query, count=COUNT, key=KEY),
-    )
+    return sample_all(neighbors, world.rank, count)
 
 
 def assert_equal(found: Neighbors, wanted: Neighbors) -> None:
@@ -56,10 +60,9 @@ def assert_equal(found: Neighbors, wanted: Neighbors) -> None:
 def test_ranks_answer_what_one_index_answers(rank_pools: RankPools, num_ranks: int) -> None:
     """Rank 1 asks nothing and still takes part."""
     whole = index_of(0, NUM_NODES)
-    for rank, (recent, uniform) in enumerate(rank_pools[num_ranks].run(ask, 40)):
-        node, before, query = queries(rank, 40 if rank != 1 else 0)
-        assert_equal(recent, whole.recent(node, before, count=COUNT))
-        assert_equal(uniform, whole.uniform(node, before, query, count=COUNT, key=KEY))
+    for rank, answers in enumerate(rank_pools[num_ranks].run(ask, 40)):
+        for found, wanted in zip(answers, sample_all(whole, rank, 40), strict=True):
+            assert_equal(found, wanted)
 
 
 def ask_for_strange_nodes(world: World, node: int) -> tuple[str, int]:

@@ -21,7 +21,10 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.protocols import Passes
 from tpnet_dist.files.progress import Display
 from tpnet_dist.files.typed_json import to_json
+from tpnet_dist.models.cawn.config import CAWNConfig
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
+from tpnet_dist.models.tcl.config import TCLConfig
+from tpnet_dist.models.tgat.config import TGATConfig
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 from tpnet_dist.training.metrics_file import METRICS_NAME
 from tpnet_dist.training.run import evaluate, open_data, train
@@ -104,15 +107,26 @@ def test_one_to_four_ranks_train_the_same(
     require_parity(rank_pools, small_config(folder, **VARIANTS[variant]), tmp_path, is_exact=is_exact)
 
 
-def test_graphmixer_trains_the_same_on_one_to_four_ranks(rank_pools: RankPools, tmp_path: Path) -> None:
-    """With node features, of which it takes means over further neighbours."""
+SMALL_MODELS: dict[str, Any] = {
+    "graphmixer": GraphMixerConfig(neighbors=4, time_width=8, channels=16, mixer_layers=1, time_gap=9),
+    "tcl": TCLConfig(neighbors=4, time_width=8, channels=16),
+    "tgat": TGATConfig(neighbors=4, time_width=8, channels=16),
+    "cawn": CAWNConfig(neighbors=4, time_width=8, position_width=8, channels=16, edge_channels=16, heads=2),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_MODELS)
+def test_models_without_memory_train_the_same_on_one_to_four_ranks(
+    rank_pools: RankPools, tmp_path: Path, name: str
+) -> None:
+    """With node features, of which GraphMixer takes means over further neighbours."""
     rng, folder = np.random.default_rng(0), tmp_path / "log"
     edge, node = (rng.standard_normal(shape, dtype=np.float32) for shape in ((900, 3), (40, 2)))
     src, dst = rng.integers(0, 40, (2, 900))
     write_log(folder, src, dst, np.sort(rng.integers(0, 10**6, 900)), edge_features=edge, node_features=node)
-    model = GraphMixerConfig(neighbors=4, time_width=8, channels=16, mixer_layers=1, time_gap=9)
-    for sampling in ("recent", "uniform"):
-        config = replace(small_config(folder, training=ONE_EPOCH), model=replace(model, sampling=sampling))
+    for sampling in ("recent", "time_interval_aware" if name == "cawn" else "uniform"):
+        model = replace(SMALL_MODELS[name], sampling=sampling)
+        config = replace(small_config(folder, training=ONE_EPOCH), model=model)
         require_parity(rank_pools, config, tmp_path / sampling)
 
 

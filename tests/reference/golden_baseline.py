@@ -20,10 +20,13 @@ from torch import Tensor
 
 from tests.reference.golden_checks import Check, count_of_others, difference
 from tests.reference.golden_file import Array, open_golden
+from tests.reference.golden_intermediates import intermediates_of, is_compared, share_of_rows
 from tests.reference.golden_model import EMBEDDINGS, LOGITS, to_ours
+from tests.reference.golden_samplers import PROBABILITIES, SAMPLED, in_one_order, sampled
 from tests.reference.golden_trainer import neighbors_in
 from tests.support.event_logs import write_log
 from tests.support.given_negatives import GivenNegatives
+from tpnet_dist.batches.hops import further_hops
 from tpnet_dist.batches.link_batches import rows_ahead
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import LinkPlanner
@@ -36,15 +39,28 @@ from tpnet_dist.events.batch_plan import plan_by_events
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
 from tpnet_dist.models.registry import MODELS, needs_of, spec_named, spec_of
 from tpnet_dist.models.spec import ModelSpec
+from tpnet_dist.neighbors.index import Neighbors
+from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 from tpnet_dist.training.run_model import RunModel
 
 _WEIGHTS, _GRADIENTS, _TRAINED = "weights", "gradients_first_step", "weights_after_training"
 """Of each there is an array for every weight, `weights/NAME`."""
+_NEIGHBORS = ("neighbor_ids", "neighbor_edge_ids", "neighbor_times")
+_MAX_HOPS = 4
+_MEASURES = {_GRADIENTS: "of the weight's largest"}
+_NO_GRADIENT = 1e-4
+"""Such as that of biases of keys, which attention does not depend on."""
 _SCALARS = ("batch_size", "warm_batches", "num_neighbors", "learning_rate")
-_RENAMED = {"num_neighbors": "neighbors", "num_layers": "mixer_layers"}
-"""Settings of the file under our names."""
+_RENAMED = {
+    "num_neighbors": ("neighbors",),
+    "num_layers": ("mixer_layers", "layers"),
+    "num_heads": ("heads",),
+    "num_walk_heads": ("heads",),
+}
+"""Settings of the file under our names, of which a model has at most one."""
 
 
 def is_baseline(path: Path) -> bool:
@@ -63,6 +79,7 @@ class BaselineFile:
         wanted = [*_SCALARS, "src", "dst", "time", "query_neg", "train_negatives", "train_losses", *LOGITS]
         if missing := [name for name in wanted if name not in self.arrays]:
             raise InputError(f"{path} lacks {', '.join(missing)}; record it with all keys of the layout")
+        self.arrays |= in_one_order(self.arrays)
         for prefix in (_GRADIENTS, _TRAINED):
             self.arrays[prefix] = side_by_side(self.named(prefix))
         self.batch_size, self.warm_batches = int(self["batch_size"]), int(self["warm_batches"])
@@ -107,9 +124,12 @@ class BaselineFile:
         names = {field.name for field in fields(config_type)}
         said: dict[str, Any] = {}
         for name, array in self.arrays.items():
-            ours = _RENAMED.get(name, name)
-            if array.ndim == 0 and ours in names:
-                said[ours] = array.item()
+            for ours in names.intersection(_RENAMED.get(name, (name,))):
+                if array.ndim == 0:
+                    said[ours] = array.item()
+        if "sampling" in names:
+            # all that is computed is so from the latest neighbours
+            said["sampling"] = "recent"
         return Config(
             data=DataConfig(folder=folder),
             model=config_type(**said),
@@ -138,18 +158,31 @@ class BaselineFile:
                 unit=unit,
                 found=lambda rank: rank.found[key],
                 deviation=deviation,
-                measure="entries that differ" if tolerance == 0 else "as it is",
+                measure=_MEASURES.get(key, "entries that differ" if tolerance == 0 else "as it is"),
                 tolerance=tolerance,
             )
 
-        neighbors = ("neighbor_ids", "neighbor_edge_ids", "neighbor_times")
+        exact = [*_NEIGHBORS, *(f"{key}_hop{hop}" for hop in range(2, _MAX_HOPS) for key in _NEIGHBORS)]
+        exact += SAMPLED
         return [
-            *(check(key, count_of_others, 0, "query") for key in neighbors if key in self.arrays),
+            *(check(key, count_of_others, 0, "query") for key in exact if key in self.arrays),
+            *(check(key, difference, 1e-6, "event") for key in [PROBABILITIES] if key in self.arrays),
+            *(check(key, difference, 1e-5, "row") for key in self.compared_intermediates),
             *(check(key, difference, 1e-5, "link") for key in (*EMBEDDINGS, *LOGITS) if key in self.arrays),
-            check(_GRADIENTS, difference, 1e-5, "number"),
+            check(_GRADIENTS, self._gradient_deviation, 1e-4, "number"),
             check("train_losses", difference, 1e-4, "step"),
             check(_TRAINED, difference, 1e-4, "number"),
         ]
+
+    @cached_property
+    def compared_intermediates(self) -> list[str]:
+        return [key for key in self.arrays if is_compared(self.spec.name, key)]
+
+    def _gradient_deviation(self, found: Array, wanted: Array) -> Array:
+        """Of each weight as a part of its largest gradient; where that is next to nothing, of rounding."""
+        parts = self.named(_GRADIENTS)
+        largest = [parts[name].abs().max().expand(parts[name].numel()) for name in sorted(parts)]
+        return difference(found, wanted) / torch.cat(largest).clamp(min=_NO_GRADIENT).numpy()
 
 
 class BaselineRank:
@@ -193,15 +226,32 @@ class BaselineRank:
         nodes = np.concatenate([to_ours(golden[f"query_{end}"]) for end in ("src", "dst", "neg")])
         before = np.searchsorted(golden["time"], np.tile(golden["query_time"], 3))
         mine = np.array_split(np.arange(len(nodes)), self.world.num_ranks)[self.world.rank]
-        found = self.neighbors.recent(
-            torch.from_numpy(nodes[mine].astype(np.int64)), torch.from_numpy(before[mine]), count=count
-        )
-        mask = found.mask_BM.numpy()
+        queries = Queries(torch.from_numpy(nodes[mine].astype(np.int64)), torch.from_numpy(before[mine]))
+
+        def ask(queries: Queries) -> Neighbors:
+            return self.neighbors.sample(queries, SAMPLERS["recent"], count=count, key=SampleKey(0, 0))
+
+        found = ask(queries)
+        arrays = self._as_published(found, "")
+        row_QM = torch.arange(len(mine))[:, None]
+        further = needs_of(self.config).hops - 1
+        for hop, after in enumerate(
+            further_hops([[found]], [[queries.node_B]], further, ask, draws=False)[0], start=2
+        ):
+            row_QM = after.rows.slot_rows[0][row_QM].flatten(1)
+            of_slots = Neighbors(*(column[row_QM].flatten(1) for column in vars(after.found).values()))
+            arrays |= self._as_published(of_slots, f"_hop{hop}")
+        if SAMPLED[0] in golden.arrays:
+            arrays |= self._on_first_rank(sampled(golden.arrays))
+        return arrays
+
+    def _as_published(self, found: Neighbors, suffix: str) -> dict[str, Array]:
+        mask, golden = found.mask_BM.numpy(), self.golden
         edges = golden["edge_id"][found.events_BM.clamp(min=0).numpy()]
+        columns = (found.ids_BM.numpy() + 1, edges, found.times_BM.numpy())
         return {
-            "neighbor_ids": np.where(mask, found.ids_BM.numpy() + 1, 0),
-            "neighbor_edge_ids": np.where(mask, edges, 0),
-            "neighbor_times": found.times_BM.numpy() * mask,
+            f"{name}{suffix}": np.where(mask, column, 0)
+            for name, column in zip(_NEIGHBORS, columns, strict=True)
         }
 
     @torch.inference_mode()
@@ -210,12 +260,13 @@ class BaselineRank:
         [(planned, rows)] = self._planned(to_ours(self.golden["query_neg"]), 1)
         [batch] = self.parts.batch_maker.make(planned, rows)
         found = dict(zip(LOGITS, model(batch).unbind(1), strict=True))
-        embedding_BSK = model.embed(batch)
-        ends = (embedding_BSK[:, 0], embedding_BSK[:, 1], embedding_BSK[:, 0], embedding_BSK[:, 2])
-        return {
-            key: values.numpy()
-            for key, values in {**found, **dict(zip(EMBEDDINGS, ends, strict=True))}.items()
-        }
+        found |= dict(zip(EMBEDDINGS, embeddings_of(model.embed(batch)), strict=True))
+        arrays = {key: values.numpy() for key, values in found.items()}
+        computed = intermediates_of(self.golden.spec.name, model, batch)
+        first_event = int(planned.events_B[0]) - self.golden.first_event if len(planned) else 0
+        for key in self.golden.compared_intermediates:
+            arrays[key] = share_of_rows(computed[key], first_event, len(self.golden[key]))
+        return arrays
 
     def _gradients(self) -> dict[str, Array]:
         """Of the first step, summed over ranks; on the first rank alone."""
@@ -253,6 +304,14 @@ class BaselineRank:
     def _on_first_rank(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """Every rank has the same."""
         return {name: array if self.world.rank == 0 else array[:0] for name, array in arrays.items()}
+
+
+def embeddings_of(embedded: Any) -> list[Tensor]:
+    """Source and destination of the event, then of its negative: of links, or of ends that know no link."""
+    if isinstance(embedded, LinkEmbeddings):
+        sides = (embedded.source_BCK, embedded.target_BCK)
+        return [side_BCK[:, target] for target in (0, 1) for side_BCK in sides]
+    return [embedded[:, end] for end in (0, 1, 0, 2)]
 
 
 def side_by_side(tensors: dict[str, Tensor]) -> Array:

@@ -42,7 +42,7 @@ def test_published_numbers_are_reproduced(rank_pools: RankPools, name: str, num_
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2])
-@pytest.mark.parametrize("name", ["graphmixer"])
+@pytest.mark.parametrize("name", ["graphmixer", "tcl", "tgat", "cawn"])
 def test_published_numbers_of_other_models_are_reproduced(
     rank_pools: RankPools, name: str, num_ranks: int
 ) -> None:

@@ -6,7 +6,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpnet_dist.keyed_random import MAX_BELOW, SampleKey, fractions_of, keyed_integers, state_of, words_of
+from tpnet_dist.keyed_random import (
+    MAX_BELOW,
+    SampleKey,
+    fractions_of,
+    keyed_choice,
+    keyed_integers,
+    state_of,
+    words_of,
+)
 
 KEY = SampleKey(seed=3, epoch=1)
 GOLDEN = 0x9E3779B97F4A7C15
@@ -85,7 +93,37 @@ def test_another_seed_epoch_or_stream_draws_otherwise(key: SampleKey, stream: in
     assert (first == other).mean() < 0.01
 
 
-@pytest.mark.parametrize("below", [0, -1, MAX_BELOW + 1])
-def test_a_bound_outside_one_to_32_bits_is_refused(below: int) -> None:
+@pytest.mark.parametrize("below", [1, 7, 40, 41, 2**33, MAX_BELOW])
+def test_a_choice_is_a_shuffle_step_by_step(below: int) -> None:
+    index = np.arange(5, 45)
+    drawn = keyed_choice(KEY, index, stream=0, below=below).tolist()
+    assert all(0 <= number < below for number in drawn)
+    if below < len(index):
+        wanted = keyed_integers(KEY, index, stream=0, count=1, below=below)[:, 0].tolist()
+        assert drawn == wanted
+        return
+    assert len(set(drawn)) == len(drawn)
+    if below > 100:
+        return
+    numbers, wanted = list(range(below)), []
+    for place, event in enumerate(index):
+        step = int(keyed_integers(KEY, np.array([event]), stream=0, count=1, below=below - place)[0, 0])
+        numbers[place], numbers[place + step] = numbers[place + step], numbers[place]
+        wanted.append(numbers[place])
+    assert drawn == wanted
+
+
+def test_every_place_of_a_choice_draws_every_number_equally_often() -> None:
+    drawn = np.stack(
+        [keyed_choice(SampleKey(0, epoch), np.arange(3), stream=0, below=5) for epoch in range(5000)]
+    )
+    for place in range(3):
+        counts = np.bincount(drawn[:, place], minlength=5)
+        # 4 degrees of freedom: passed once in 10,000 keys
+        assert ((counts - 1000) ** 2 / 1000).sum() < 23.5
+
+
+@pytest.mark.parametrize("below", [0, -1])
+def test_a_bound_below_one_is_refused(below: int) -> None:
     with pytest.raises(AssertionError, match="bounds"):
         keyed_integers(KEY, np.arange(2), stream=0, count=1, below=below)

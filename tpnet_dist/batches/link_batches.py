@@ -1,16 +1,18 @@
 """Put planned links and the rows that were read for them together: what the model is asked."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from tpnet_dist.batches.links import LinkBlock, PlannedLinks
 from tpnet_dist.files.read_ahead import read_ahead
+from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
-from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.common.dropout import event_keys
+from tpnet_dist.models.link_batch import Hop, LinkBatch
 
 PlannedRows = tuple[PlannedLinks, FetchedRows | None]
 """Links of a batch with their rows; the rows are None without a memory."""
@@ -36,23 +38,25 @@ class LinkBatchMaker:
     """The type of the model's weights, and of the features that meet them."""
 
     def microbatches(
-        self, planned: PlannedLinks, rows: FetchedRows | None, dropout_keys_B: Tensor | None = None
+        self, planned: PlannedLinks, rows: FetchedRows | None, dropout: SampleKey | None = None
     ) -> list[Microbatch]:
         """Make this rank's slice, cut as on any number of ranks; some microbatches may be empty."""
-        batches = self.make(planned, rows, dropout_keys_B)
+        batches = self.make(planned, rows, dropout)
         return [[batch[events] for batch in batches] for events in planned.microbatches]
 
     def make(
-        self, planned: PlannedLinks, rows: FetchedRows | None, dropout_keys_B: Tensor | None = None
+        self, planned: PlannedLinks, rows: FetchedRows | None, dropout: SampleKey | None = None
     ) -> list[LinkBatch]:
-        """Make this rank's slice in one: a `LinkBatch` for each block."""
+        """Make this rank's slice in one: a `LinkBatch` for each block. `dropout`: the seed and epoch by whose
+        draws values are dropped; none are without."""
         features_UF = self._moved_features(planned.node_features_UF)
-        keys_B = None if dropout_keys_B is None else self._moved(dropout_keys_B)
+        keys_B = None if dropout is None else self._moved(event_keys(*dropout, planned.events_B))
+        hops = tuple(self._hop(hop, dropout) for hop in planned.hops)
         batches = []
         for number, block in enumerate(planned.blocks):
             # events of further blocks drop otherwise than those of the first
             block_keys_B = None if keys_B is None else keys_B ^ number
-            batch = self._batch(block, features_UF, block_keys_B)
+            batch = replace(self._batch(block, features_UF, block_keys_B), hops=hops)
             batches.append(batch if rows is None else self._with_rows(batch, rows, planned.read_time_B))
         return batches
 
@@ -65,7 +69,21 @@ class LinkBatchMaker:
             node_features_UF=features_UF,
             edge_features_BSMF=self._moved_features(block.edge_features_BSMF),
             neighbor_means_BSF=self._moved_features(block.neighbor_means_BSF),
+            repeats_BSM=block.repeats_BSM,
+            hop_rows_BSM=block.hop_rows_BSM,
             dropout_keys_B=keys_B,
+        )
+
+    def _hop(self, hop: Hop, dropout: SampleKey | None) -> Hop:
+        assert hop.dropout_keys_V is not None, "rows are told apart by their keys"
+        keys_V = None if dropout is None else self._moved(event_keys(*dropout, hop.dropout_keys_V))
+        return replace(
+            hop,
+            nodes_V=self._moved(hop.nodes_V),
+            neighbors_VM=self._moved(hop.neighbors_VM),
+            elapsed_VM=self._moved(hop.elapsed_VM),
+            edge_features_VMF=self._moved_features(hop.edge_features_VMF),
+            dropout_keys_V=keys_V,
         )
 
     def _with_rows(self, batch: LinkBatch, rows: FetchedRows, read_time_B: Tensor) -> LinkBatch:

@@ -1,9 +1,12 @@
 """Links of a rank's slice of a timestamp batch, with all that can be known before the memory is asked."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+
+from tpnet_dist.models.link_batch import Hop
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,10 @@ class LinkBlock:
     edge_features_BSMF: Tensor | None
     neighbor_means_BSF: Tensor | None = None
     """Mean node feature of further neighbours, where the model asks for it."""
+    repeats_BSM: Tensor | None = None
+    """Whether a slot holds the interaction of the slot before it, where the model has interactions drawn."""
+    hop_rows_BSM: Tensor | None = None
+    """Which row of the first of `PlannedLinks.hops` each slot is, where the model asks for several."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,9 @@ class PlannedLinks:
     """The distinct nodes of all blocks, sorted."""
     node_features_UF: Tensor | None
     blocks: tuple[LinkBlock, ...]
+    hops: tuple[Hop, ...]
+    """Neighbours of neighbours and so on, of all blocks. Their keys say which node at which time a row is, or
+    which draw; with seed and epoch they make the keys of dropout."""
     microbatches: tuple[slice, ...]
     """Which of these events each microbatch has; some may be empty."""
 
@@ -40,18 +50,15 @@ class PlannedLinks:
         return len(self.events_B)
 
 
-def with_places(blocks: list[LinkBlock]) -> tuple[Tensor, tuple[LinkBlock, ...]]:
-    """Return the distinct nodes of blocks that name nodes by ids, and the blocks with places among them."""
-    ids = [ids.flatten() for block in blocks for ids in (block.ends_BS, block.neighbors_BSM)]
-    nodes_U, place = torch.unique(torch.cat(ids), return_inverse=True)
-    places = iter(place.split_with_sizes([len(each) for each in ids]))
-    return nodes_U, tuple(
-        LinkBlock(
-            **{
-                **vars(block),
-                "ends_BS": next(places).view(block.ends_BS.shape),
-                "neighbors_BSM": next(places).view(block.neighbors_BSM.shape),
-            }
-        )
-        for block in blocks
-    )
+def with_places(
+    blocks: list[LinkBlock], hops: Sequence[Hop]
+) -> tuple[Tensor, tuple[LinkBlock, ...], tuple[Hop, ...]]:
+    """Return the distinct nodes of what names nodes by ids, and the same with places among them."""
+    named = [ids for block in blocks for ids in (block.ends_BS, block.neighbors_BSM)]
+    named += [ids for hop in hops for ids in (hop.nodes_V, hop.neighbors_VM)]
+    nodes_U, place = torch.unique(torch.cat([ids.flatten() for ids in named]), return_inverse=True)
+    parts = place.split_with_sizes([ids.numel() for ids in named])
+    places = iter([part.view(ids.shape) for part, ids in zip(parts, named, strict=True)])
+    placed_blocks = [replace(block, ends_BS=next(places), neighbors_BSM=next(places)) for block in blocks]
+    placed_hops = [replace(hop, nodes_V=next(places), neighbors_VM=next(places)) for hop in hops]
+    return nodes_U, tuple(placed_blocks), tuple(placed_hops)

@@ -53,8 +53,8 @@ def first_unseen(batch: SelectedEvents, before_moment: bool) -> int:
 class Universe:
     """Holds the events that negatives are drawn from; what drawing takes is made on first use, once.
 
-    `inductive` negatives are edges first seen after the `known` events. DyGLib takes for known what happened
-    up to the end of training, events of new nodes included, though training does not see those.
+    `inductive` negatives are edges first seen after the `known` events: for validation what happened up to
+    the end of training, events of new nodes included, for test up to the end of validation, as in DyGLib.
     `before_moment`: EdgeBank knows edges of earlier times, not merely of earlier batches.
     """
 

@@ -7,7 +7,8 @@ Q = B·S queries are looked up.
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from tpnet_dist.batches.event_batches import batches_to_record
+from tpnet_dist.batches.hops import FoundHop, further_hops
 from tpnet_dist.batches.links import LinkBlock, PlannedLinks, with_places
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.events.batch_plan import BatchPlan
@@ -28,8 +30,10 @@ from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.pipeline import MemoryRequest
 from tpnet_dist.memory.run_length import MOST_BATCHES, in_runs
+from tpnet_dist.models.link_batch import Hop
 from tpnet_dist.models.spec import Needs
 from tpnet_dist.neighbors.index import NeighborLookup, Neighbors
+from tpnet_dist.neighbors.samplers import SAMPLERS, Queries, together
 
 MAX_ENDS = 1 << 20
 _FURTHER = 4
@@ -84,8 +88,8 @@ class LinkPlanner:
         """
         _compute_alone()
         drafts = self._drafts(view, plan, from_batch, record, memory_time, events_per_piece)
-        for together in in_runs(drafts, lambda: MOST_BATCHES, lambda draft: len(draft.recorded)):
-            yield from self._finish(together)
+        for of_run in in_runs(drafts, lambda: MOST_BATCHES, lambda draft: len(draft.recorded)):
+            yield from self._finish(of_run)
 
     def _drafts(
         self,
@@ -156,15 +160,20 @@ class LinkPlanner:
         """With one look-up of neighbours for all: other ranks take part in it."""
         found, means = self._find(drafts), self._neighbor_means(drafts)
         requests = []
-        for draft in drafts:
-            blocks = [self._block(draft.mine, ends_BS, next(found), next(means)) for ends_BS in draft.ends]
-            nodes_U, placed = with_places(blocks)
+        for draft, of_draft, hops in zip(drafts, found, self._further_hops(drafts, found), strict=True):
+            slot_rows = hops[0].rows.slot_rows if hops else [None] * len(of_draft)
+            blocks = [
+                self._block(draft.mine, ends_BS, neighbors, rows, next(means))
+                for ends_BS, neighbors, rows in zip(draft.ends, of_draft, slot_rows, strict=True)
+            ]
+            nodes_U, placed, placed_hops = with_places(blocks, list(self._hops(hops)))
             planned = PlannedLinks(
                 events_B=torch.from_numpy(draft.mine.index),
                 read_time_B=draft.read_time_B,
                 nodes_U=nodes_U,
                 node_features_UF=self._node_features(nodes_U),
                 blocks=placed,
+                hops=placed_hops,
                 microbatches=draft.microbatches,
             )
             requests.append(MemoryRequest(nodes_U, draft.recorded, planned))
@@ -179,7 +188,12 @@ class LinkPlanner:
         )
 
     def _block(
-        self, mine: SelectedEvents, ends_BS: Tensor, found: Neighbors, means_QF: Tensor | None
+        self,
+        mine: SelectedEvents,
+        ends_BS: Tensor,
+        found: Neighbors,
+        rows_QM: Tensor | None,
+        means_QF: Tensor | None,
     ) -> LinkBlock:
         shape = (*ends_BS.shape, self.needs.neighbors)
         mask_BSM, ids_BSM = found.mask_BM.view(shape), found.ids_BM.view(shape)
@@ -191,33 +205,64 @@ class LinkPlanner:
             ends_BS=ends_BS,
             neighbors_BSM=torch.where(mask_BSM, ids_BSM, padding),
             mask_BSM=mask_BSM,
-            elapsed_BSM=since_BSM.double().mul_(self.log.manifest.seconds_per_tick).float(),
+            elapsed_BSM=self._seconds(since_BSM) if rows_QM is not None else self._seconds(since_BSM).float(),
             edge_features_BSMF=self._edge_features(found.events_BM.view(shape), mask_BSM),
             neighbor_means_BSF=None if means_QF is None else means_QF.view(*ends_BS.shape, -1),
+            repeats_BSM=found.repeats().view(shape) if self.needs.draws else None,
+            hop_rows_BSM=None if rows_QM is None else rows_QM.view(shape),
         )
 
-    def _find(self, drafts: Sequence["_Draft"]) -> Iterator[Neighbors]:
+    def _hops(self, hops: Sequence[FoundHop]) -> Iterator[Hop]:
+        for number, hop in enumerate(hops, start=1):
+            rows, found = hop.rows, hop.found
+            yield Hop(
+                nodes_V=rows.node_V,
+                neighbors_VM=torch.where(found.mask_BM, found.ids_BM, rows.node_V[:, None]),
+                mask_VM=found.mask_BM,
+                elapsed_VM=self._seconds(rows.time_V[:, None] - found.times_BM),
+                edge_features_VMF=self._edge_features(found.events_BM, found.mask_BM),
+                rows_VM=hops[number].rows.slot_rows[0] if number < len(hops) else None,
+                dropout_keys_V=rows.number_V,
+            )
+
+    def _seconds(self, ticks: Tensor) -> Tensor:
+        return ticks.double().mul_(self.log.manifest.seconds_per_tick)
+
+    def _find(self, drafts: Sequence["_Draft"]) -> list[list[Neighbors]]:
         """Of each block of each draft."""
         asked = [query for draft in drafts for query in draft.queries()]
-        node_Q, before_Q, query_Q = map(torch.cat, zip(*asked, strict=True))
-        found = self._look_up(node_Q, before_Q, query_Q, self.needs.neighbors)
-        return found.split([len(node) for node, _, _ in asked])
+        found = self._look_up(together(asked), self.needs.neighbors)
+        parts = found.split([len(query.node_B) for query in asked])
+        return [list(islice(parts, len(draft.ends))) for draft in drafts]
 
-    def _look_up(self, node_Q: Tensor, before_Q: Tensor, query_Q: Tensor, count: int) -> Neighbors:
-        if self.needs.sampling == "recent":
-            return self.neighbors.recent(node_Q, before_Q, count=count)
-        return self.neighbors.uniform(node_Q, before_Q, query_Q, count=count, key=self.sample_key)
+    def _further_hops(self, drafts: Sequence["_Draft"], found: list[list[Neighbors]]) -> list[list[FoundHop]]:
+        numbers = [[query.numbers for query in draft.queries()] for draft in drafts]
+        needs = self.needs
+        return further_hops(
+            found,
+            numbers,
+            needs.hops - 1,
+            lambda queries: self._look_up(queries, needs.neighbors),
+            draws=needs.draws,
+        )
+
+    def _look_up(self, queries: Queries, count: int) -> Neighbors:
+        sampler = SAMPLERS[self.needs.sampling]
+        if not self.needs.draws:
+            # other ranks need not know them
+            queries = replace(queries, number_B=None)
+        return self.neighbors.sample(queries, sampler, count=count, key=self.sample_key)
 
     def _neighbor_means(self, drafts: Sequence["_Draft"]) -> Iterator[Tensor | None]:
         """Of each block of each draft, the mean node feature of `needs.feature_neighbors` interactions."""
         features, count = self.log.node_features, self.needs.feature_neighbors
         for draft in drafts:
-            for node_Q, before_Q, query_Q in draft.queries():
+            for query in draft.queries():
                 if features is None or not count:
                     yield None
                     continue
                 # other draws than those of the slots
-                found = self._look_up(node_Q, before_Q, query_Q + _FURTHER, count)
+                found = self._look_up(replace(query, number_B=query.numbers + _FURTHER), count)
                 yield _means(torch.from_numpy(features), found)
 
     def _node_features(self, nodes_U: Tensor) -> Tensor | None:
@@ -247,8 +292,8 @@ class _Draft:
     microbatches: tuple[slice, ...]
     recorded: BatchEvents
 
-    def queries(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Of each block: nodes, the events their neighbours come before, and numbers that draws depend on."""
+    def queries(self) -> Iterator[Queries]:
+        """Of each block."""
         for number, ends_BS in enumerate(self.ends):
             num_ends = ends_BS.shape[1]
             assert num_ends <= MAX_ENDS // 8 and number < _FURTHER, (num_ends, number)
@@ -256,7 +301,7 @@ class _Draft:
                 torch.from_numpy(self.mine.index)[:, None] * MAX_ENDS + torch.arange(num_ends) * 8 + number
             )
             before_Q = torch.from_numpy(self.mine.moment).repeat_interleave(num_ends)
-            yield ends_BS.flatten(), before_Q, query_BS.flatten()
+            yield Queries(ends_BS.flatten(), before_Q, query_BS.flatten())
 
 
 def _means(features_NF: Tensor, found: Neighbors) -> Tensor:

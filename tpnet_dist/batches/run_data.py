@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tpnet_dist.batches.negatives import Universe
 from tpnet_dist.batches.planner import LinkPlanner, Negatives
@@ -14,15 +13,14 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
 from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
-from tpnet_dist.events.split import Split, split_log
+from tpnet_dist.events.split import PartName, Split, split_log
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.registry import needs_of
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
-from tpnet_dist.neighbors.index import NeighborLookup
+from tpnet_dist.neighbors.index import NeighborIndex, NeighborLookup
+from tpnet_dist.neighbors.samplers import WEIGHTED_SAMPLING
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
-
-PartName = Literal["val", "test"]
 
 
 @dataclass(frozen=True)
@@ -71,8 +69,8 @@ class RunData(OpenedLog):
                 **vars(found),
                 config=config,
                 world=world,
-                train_neighbors=_neighbors_in(found.split.train, world, lookups),
-                all_neighbors=_neighbors_in(EventView(found.log, 0, len(found.log)), world, lookups),
+                train_neighbors=_neighbors_in(config, found.split.train, world, lookups),
+                all_neighbors=_neighbors_in(config, EventView(found.log, 0, len(found.log)), world, lookups),
                 row_exchange=rows,
                 borrowed_rows=borrowed_rows,
             )
@@ -95,7 +93,7 @@ class RunData(OpenedLog):
         key: SampleKey,
         padding_node: int | None,
     ) -> LinkPlanner:
-        """Return a planner of this rank's links in a part of the log. Uniform sampling draws by `key`."""
+        """Return a planner of this rank's links in a part of the log. Samplers draw by `key`."""
         slices = self.world.batch_slices(self.config.training.microbatches)
         return planner_of(
             self.config, self.log, neighbors, negatives, slices=slices, key=key, padding_node=padding_node
@@ -113,9 +111,17 @@ class RunData(OpenedLog):
         return self.time_before(before)
 
 
-def _neighbors_in(view: EventView, world: World, lookups: Exchange) -> ShardedNeighbors:
+def _neighbors_in(config: Config, view: EventView, world: World, lookups: Exchange) -> ShardedNeighbors:
     own = Blocks(view.log.num_nodes, world.num_ranks).range_of(world.rank)
-    return ShardedNeighbors(build_neighbor_index(lambda: chunks_of(view), *own), view.log.num_nodes, lookups)
+    return ShardedNeighbors(index_of(config, view, *own), view.log.num_nodes, lookups)
+
+
+def index_of(config: Config, view: EventView, first_node: int, stop_node: int) -> NeighborIndex:
+    """Index the interactions of some nodes for the sampling that the model asks for."""
+    index, needs = build_neighbor_index(lambda: chunks_of(view), first_node, stop_node), needs_of(config)
+    if needs.sampling != WEIGHTED_SAMPLING:
+        return index
+    return index.weighted(needs.interval_scaling * view.log.manifest.seconds_per_tick)
 
 
 def planner_of(

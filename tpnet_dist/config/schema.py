@@ -9,6 +9,7 @@ from tpnet_dist.errors import InputError
 
 Batching = Literal["events", "timestamps"]
 NegativeKind = Literal["random", "historical", "inductive"]
+Baseline = Literal["none", "edgebank", "destinations", "all"]
 
 MAX_HOPS, MAX_LAYERS = 16, 100
 MAX_RUN = 10_000
@@ -221,8 +222,9 @@ class EvaluationConfig:
     """Whether the memory goes on recording through validation and test."""
     batch_size: int = 200
     """Events per batch; the paper's AP and AUC are means over batches of 200."""
-    baseline: Literal["none", "edgebank"] = "none"
-    """A baseline for the same events and negatives; edgebank takes 75 bytes per event while it is made."""
+    baseline: Baseline = "none"
+    """Baselines for the same events and negatives: edgebank in its four modes and the best of them, recency
+    and popularity of destinations, or all; each takes 75 bytes per event while it is made."""
     test_every_epoch: bool = False
     """Evaluate the test part after each epoch too, to draw its curve; it decides nothing."""
 

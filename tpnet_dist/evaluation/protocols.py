@@ -15,12 +15,13 @@ from typing import Literal
 import numpy as np
 
 from tpnet_dist.batches.negatives import Universe
-from tpnet_dist.batches.run_data import PartName, RunData, plan_of
+from tpnet_dist.batches.run_data import RunData, plan_of
 from tpnet_dist.config.schema import Config, NegativeKind
 from tpnet_dist.evaluation.results import Figures
 from tpnet_dist.evaluation.scoring import EVALUATION_KEY, Scorer
 from tpnet_dist.evaluation.tables import Scores, tabulate
 from tpnet_dist.events.batch_plan import BatchPlan
+from tpnet_dist.events.split import PartName
 from tpnet_dist.events.view import EventMask, EventView
 
 Setting = Literal["transductive", "inductive"]
@@ -64,8 +65,7 @@ class Passes:
         if name not in self._made:
             part, split, log = self.data.part(name), self.data.split, self.data.log
             inductive = split.inductive(part)
-            until_training_ends = EventView(log, 0, split.val.start)
-            everything = self.data.universe(EventView(log, 0, len(log)), known=until_training_ends)
+            everything = self.data.universe(EventView(log, 0, len(log)), known=split.known_before(name))
             in_one = self.config.evaluation.protocol == "stream"
             mask_B = split.is_inductive(part.read(0, len(part)).columns) if in_one else np.zeros(0, np.bool_)
             self._made[name] = [Pass(name, "transductive", part, self._plan(part), everything, mask_B)]

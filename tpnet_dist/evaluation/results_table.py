@@ -9,7 +9,13 @@ from tpnet_dist.evaluation.results import Conditions, Results, settings_and_kind
 
 _CLASSIFYING = {"ap": "AP", "auc": "AUC", "ap_whole": "AP\nwhole", "auc_whole": "AUC\nwhole"}
 _RANKING = {"mrr": "MRR", "hits@10": "Hits\n@10"}
-_BANKS = {"edgebank_unlimited": "Edge\nBank", "edgebank_window": "its\nwindow"}
+_BANKS = {
+    "edgebank_unlimited": "Edge\nBank",
+    "edgebank_window": "its\nwindow",
+    "edgebank_best": "its\nbest",
+    "recency": "rec-\nency",
+    "popularity": "popu-\nlarity",
+}
 _UNBOUNDED = 10_000
 
 _Column = tuple[str, list[str]]
@@ -25,9 +31,10 @@ def print_results(results: Results, console: Console) -> None:
         [_figure_columns(results, _CLASSIFYING), _figure_columns(results, _RANKING), _bank_columns(results)],
         console,
     )
-    if results.baselines:
+    if any(name.startswith("edgebank") for name in results.baselines):
         console.print(
-            "EdgeBank: its AP with all edges seen so far, and with those of the latest time window."
+            "EdgeBank: its AP with all edges seen so far, with those of the latest time window, and of the "
+            "best of its four modes."
         )
     if "inductive" not in figures:
         console.print("No inductive figures: no test event has a node unseen in training.")

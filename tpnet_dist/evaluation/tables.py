@@ -10,7 +10,7 @@ from tpnet_dist.evaluation.metrics import LinkScores, ranking
 from tpnet_dist.evaluation.results import ByKind
 from tpnet_dist.events.batch_plan import Positions
 
-Scores = npt.NDArray[np.float32]
+Scores = npt.NDArray[np.floating]
 
 
 def tabulate(

@@ -1,5 +1,6 @@
 """Which directed edges some events hold, since when, and when last before any event of the log."""
 
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -64,14 +65,40 @@ class EdgeHistory:
 
     def last_before(self, src_Q: NodeIds, dst_Q: NodeIds, position: int | Positions) -> Positions:
         """The position of each edge's last event before `position` (one, or one each); -1 where none is."""
-        rank_Q = places_in(self.keys_G, edge_keys(src_Q, dst_Q, self.num_nodes))
-        limit_Q = rank_Q * self._span + np.clip(position, 0, self._span)
-        place_Q = np.searchsorted(self._events_B, limit_Q) - 1
+        rank_Q, place_Q = self._places_before(src_Q, dst_Q, position)
+        place_Q -= 1
         found_Q = (rank_Q >= 0) & (place_Q >= 0)
         last_Q = np.full(len(rank_Q), -1, dtype=np.int64)
         last_Q[found_Q] = self._events_B[place_Q[found_Q]] - rank_Q[found_Q] * self._span
         # what lies before the first event of an edge belongs to another one
         return np.maximum(last_Q, -1)
+
+    def count_before(self, src_Q: NodeIds, dst_Q: NodeIds, position: int) -> Positions:
+        """How many events each edge has before a position."""
+        rank_Q, place_Q = self._places_before(src_Q, dst_Q, position)
+        count_Q: Positions = place_Q - np.searchsorted(self._events_B, rank_Q * self._span)
+        return np.where(rank_Q >= 0, count_Q, 0)
+
+    def num_edges_before(self, position: int) -> int:
+        """How many distinct edges there are before a position."""
+        return int(np.searchsorted(self._sorted_first_positions, position))
+
+    def events_by_edge(self) -> tuple[Positions, Positions]:
+        """Of all events, edge by edge in the order of `keys_G`: the edge's number, and the position."""
+        edge_B, position_B = np.divmod(self._events_B, self._span)
+        return edge_B, position_B
+
+    @cached_property
+    def _sorted_first_positions(self) -> Positions:
+        return np.sort(self.first_positions_G)
+
+    def _places_before(
+        self, src_Q: NodeIds, dst_Q: NodeIds, position: int | Positions
+    ) -> tuple[Positions, Positions]:
+        """The rank of each edge, -1 where it is none, and how many events come before it and a position."""
+        rank_Q = places_in(self.keys_G, edge_keys(src_Q, dst_Q, self.num_nodes))
+        limit_Q = rank_Q * self._span + np.clip(position, 0, self._span)
+        return rank_Q, np.searchsorted(self._events_B, limit_Q)
 
 
 def edge_keys(src_B: NodeIds, dst_B: NodeIds, num_nodes: int) -> EdgeKeys:

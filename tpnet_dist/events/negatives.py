@@ -1,8 +1,8 @@
 """Negatives: random destinations, and edges seen before (Poursafaei et al. 2022), as functions of the event.
 
 Who draws decides on the universe: training events in training, all events in transductive evaluation, the
-split's inductive events in inductive evaluation. Draws are keyed by seed, epoch and event number, so any
-number of ranks and any restart draw the same.
+split's inductive events in inductive evaluation. Draws are keyed by seed, epoch and event numbers, those of
+the whole batch where its negatives are distinct, so any number of ranks and any restart draw the same.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,9 @@ from tpnet_dist.events.edge_history import (
 )
 from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.view import EventView, SelectedEvents
-from tpnet_dist.keyed_random import SampleKey, keyed_integers
+from tpnet_dist.keyed_random import SampleKey, keyed_choice, keyed_integers
 
-DESTINATION_STREAM, SEEN_EDGE_STREAM, PAIR_SOURCE_STREAM, PAIR_DESTINATION_STREAM = range(4)
-PAIR_ATTEMPTS = 20
+DESTINATION_STREAM, SEEN_EDGE_STREAM, PAIR_STREAM = range(3)
 
 
 class RandomDestinations:
@@ -62,12 +61,17 @@ class RandomDestinations:
 
 @dataclass(frozen=True)
 class _Allowed:
-    """What negatives of the moments first … last may be: the first `num_seen` edges without some places."""
+    """What negatives of the moments first … last may be: the first `num_seen` edges without some places, and
+    pairs of a source and a destination without some numbers."""
 
     moments: tuple[int, int]
-    true_keys: EdgeKeys
     num_seen: int
     excluded_A: Positions
+    excluded_pairs_A: Positions
+
+    @property
+    def num_candidates(self) -> int:
+        return self.num_seen - len(self.excluded_A)
 
 
 class SeenEdges:
@@ -77,8 +81,8 @@ class SeenEdges:
     absent from all of its moments, within the batch and beyond, so no negative is an event of the batch's
     own times; `inductive` ones are absent from the known too. Edges stand in order of first appearance, so
     candidates are a prefix without some places: drawing one is drawing a number and stepping over those.
-    Nothing is rejected and no set of pairs is made; it holds 32 bytes per edge and 16 per event. Batches of
-    one moment share what was found for the first of them.
+    Random pairs are numbered too, source by source. Nothing is rejected and no set of pairs is made; it holds
+    32 bytes per edge and 16 per event. Batches of one moment share what was found for the first of them.
 
     `moments` holds every event that may be drawn for, those beyond the universe included.
     """
@@ -104,24 +108,27 @@ class SeenEdges:
     def draw(self, key: SampleKey, batch: SelectedEvents, start: int, stop: int) -> tuple[NodeIds, NodeIds]:
         """Sources and destinations of the negatives of places start … stop-1 of the whole batch given.
 
-        With at least B candidates each event draws one of its own, so they may repeat. With only c < B, the
-        first B - c places get random pairs and the others the c candidates, each once.
+        With at least B candidates each event draws one, all distinct. With only c < B, the first B - c places
+        get random pairs, distinct as far as there are so many, and the others the c candidates, each once.
         """
         event_B = batch.index
         assert 0 <= start <= stop <= len(event_B), (start, stop, len(event_B))
         if start == stop:
             return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
         allowed = self._allowed_during(int(batch.moment[0]), int(batch.moment[-1]))
-        num_candidates = allowed.num_seen - len(allowed.excluded_A)
-        num_random = max(0, len(event_B) - num_candidates)
-        if num_random:
-            nth = np.arange(max(start, num_random), max(stop, num_random)) - num_random
-        else:
-            own_B = event_B[start:stop]
-            nth = keyed_integers(key, own_B, stream=SEEN_EDGE_STREAM, count=1, below=num_candidates)[:, 0]
-        seen_keys = self._keys_A[_step_over(allowed.excluded_A, nth)]
-        random_keys = self._random_pairs(key, event_B[start : min(stop, num_random)], allowed.true_keys)
-        return edge_ends(np.concatenate([random_keys, seen_keys]), self._num_nodes)
+        num_random = max(0, len(event_B) - allowed.num_candidates)
+        nth_B = keyed_choice(
+            key, event_B[num_random:], stream=SEEN_EDGE_STREAM, below=max(1, allowed.num_candidates)
+        )
+        seen_B = self._keys_A[_step_over(allowed.excluded_A, nth_B)]
+        random_B = self._random_pairs(key, event_B[:num_random], allowed.excluded_pairs_A)
+        return edge_ends(np.concatenate([random_B, seen_B])[start:stop], self._num_nodes)
+
+    def candidates(self, batch: SelectedEvents) -> tuple[NodeIds, NodeIds]:
+        """Sources and destinations of all candidates of a batch, in order of first appearance."""
+        allowed = self._allowed_during(int(batch.moment[0]), int(batch.moment[-1]))
+        place_A = _step_over(allowed.excluded_A, np.arange(allowed.num_candidates))
+        return edge_ends(self._keys_A[place_A], self._num_nodes)
 
     def _allowed_during(self, first: int, last: int) -> _Allowed:
         """Made once for batches in a row of the same moments, as pieces of a large one are."""
@@ -130,23 +137,25 @@ class SeenEdges:
             num_seen = int(np.searchsorted(self._first_positions_A, first))
             sorted_place = places_in(self._sorted_keys_A, true_keys)
             place = self._place_of_sorted_A[sorted_place[sorted_place >= 0]]
-            self._allowed = _Allowed((first, last), true_keys, num_seen, np.sort(place[place < num_seen]))
+            excluded_A = np.sort(place[place < num_seen])
+            self._allowed = _Allowed((first, last), num_seen, excluded_A, self._pair_numbers(true_keys))
         return self._allowed
 
-    def _random_pairs(self, key: SampleKey, event_A: Positions, true_keys: EdgeKeys) -> EdgeKeys:
-        """Keys of pairs that are none of these edges; the first attempt where all of them are."""
-        if not len(event_A):
-            return np.empty(0, dtype=np.int64)
-        src_AM, dst_AM = (
-            nodes_U[keyed_integers(key, event_A, stream=stream, count=PAIR_ATTEMPTS, below=len(nodes_U))]
-            for stream, nodes_U in (
-                (PAIR_SOURCE_STREAM, self._sources_U),
-                (PAIR_DESTINATION_STREAM, self._destinations_U),
-            )
-        )
-        key_AM = edge_keys(src_AM, dst_AM, self._num_nodes)
-        attempt_A = np.isin(key_AM, true_keys).argmin(axis=1)
-        return np.take_along_axis(key_AM, attempt_A[:, None], axis=1)[:, 0]
+    def _pair_numbers(self, keys_A: EdgeKeys) -> Positions:
+        """The numbers of those edges that are pairs of the universe's sources and destinations, sorted."""
+        src_A, dst_A = edge_ends(keys_A, self._num_nodes)
+        source_A, destination_A = places_in(self._sources_U, src_A), places_in(self._destinations_U, dst_A)
+        is_pair_A = (source_A >= 0) & (destination_A >= 0)
+        return source_A[is_pair_A] * len(self._destinations_U) + destination_A[is_pair_A]
+
+    def _random_pairs(self, key: SampleKey, event_A: Positions, excluded_A: Positions) -> EdgeKeys:
+        """Keys of pairs that are none of the batch's moments; any where all of them are."""
+        num_pairs = len(self._sources_U) * len(self._destinations_U)
+        if len(excluded_A) == num_pairs:
+            excluded_A = excluded_A[:0]
+        nth_A = keyed_choice(key, event_A, stream=PAIR_STREAM, below=num_pairs - len(excluded_A))
+        place_A = np.divmod(_step_over(excluded_A, nth_A), len(self._destinations_U))
+        return edge_keys(self._sources_U[place_A[0]], self._destinations_U[place_A[1]], self._num_nodes)
 
 
 def _step_over(excluded_A: Positions, nth: Positions) -> Positions:

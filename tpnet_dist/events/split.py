@@ -3,6 +3,7 @@
 import bisect
 import random
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow.compute as pc
@@ -14,6 +15,8 @@ from tpnet_dist.events.shards import EVENTS_PER_ROW_GROUP, EventColumns
 from tpnet_dist.events.view import EventMask, EventView, NodeMask, touches
 
 DYGLIB_SEED = 2020
+
+PartName = Literal["val", "test"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,14 @@ class Split:
     def inductive(self, part: EventView) -> EventView:
         """Return the inductive events of `val` or `test` alone."""
         return EventView(part.log, part.start, part.stop, touching_nodes=self.unseen_nodes)
+
+    def known_before(self, part: PartName) -> EventView:
+        """All events, those of new nodes too, no later than the last one of the part before: DyGLib's rule of
+        what `inductive` negatives must not be."""
+        before = self.train if part == "val" else self.val
+        last = int(before.read(len(before) - 1, len(before)).index[0])
+        times = before.log.read(last, before.stop).time
+        return EventView(before.log, 0, last + int(np.searchsorted(times, times[0], side="right")))
 
 
 def split_log(

@@ -12,10 +12,15 @@ out, whatever they hold (positions must exist). Profile `published` takes them f
 empty slot of an end must hold what the released code saw, that is the position of the padding node's row
 (layer 0 drawn like any other's, the rest zero), as elapsed time the time of the query since the log's time 0,
 and zeros for features.
+
+Models of several hops get a table for each further one: its V rows are the distinct nodes that stand in slots
+of the hop before, each at the time of the interaction that put it there, with M neighbours of its own. Row 0
+stands for empty slots: it is nobody, at the log's time 0, and has only empty slots.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from torch import Tensor
 
@@ -23,6 +28,26 @@ from torch import Tensor
 def _axes(letters: str) -> dict[str, str]:
     """Metadata of a field: its axes. What is cut along B and S says so here."""
     return {"axes": letters}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hop:
+    """Neighbours of what stands in the slots of the hop before."""
+
+    nodes_V: Tensor
+    """Which of the U nodes; any in row 0."""
+    neighbors_VM: Tensor
+    """Which of the U nodes, oldest first; the row's own in empty slots."""
+    mask_VM: Tensor
+    """True where there is a neighbour; may lie on the host."""
+    elapsed_VM: Tensor
+    """Time from the interaction with the neighbour to the row's own time; since the log's time 0 in empty
+    slots; float64."""
+    edge_features_VMF: Tensor | None = None
+    rows_VM: Tensor | None = None
+    """Which row of the next hop each slot is; None in the last. On the host, like the mask."""
+    dropout_keys_V: Tensor | None = None
+    """int64, one per row: what dropout draws by in training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +62,8 @@ class LinkBatch:
     """True where there is a neighbour. It may lie on the host when all else is on a GPU: what is computed is
     chosen by it, and to be told by a GPU the host would wait for all that was asked of it before."""
     elapsed_BSM: Tensor = field(metadata=_axes("BSM"))
-    """Time from the interaction with the neighbour to the query, not negative; any floating dtype."""
+    """Time from the interaction with the neighbour to the query, not negative; float32, or float64 in a batch
+    of several hops, whose times are added."""
 
     rows_ULD: Tensor | None = field(default=None, metadata=_axes("ULD"))
     """Rows as stored; None for a model without memory, like the next three."""
@@ -51,6 +77,14 @@ class LinkBatch:
     """Features of the interactions with the neighbours."""
     neighbor_means_BSF: Tensor | None = field(default=None, metadata=_axes("BSF"))
     """Mean node feature of further neighbours, for models that ask for it."""
+
+    repeats_BSM: Tensor | None = field(default=None, metadata=_axes("BSM"))
+    """Whether a slot holds what the slot before it does, as draws with replacement may; on the host, like the
+    mask. None: none does."""
+    hop_rows_BSM: Tensor | None = field(default=None, metadata=_axes("BSM"))
+    """Which row of `hops[0]` each neighbour slot is; on the host, like the mask."""
+    hops: tuple[Hop, ...] = field(default=(), metadata=_axes(""))
+    """Of models that ask for several hops, all but the first."""
 
     dropout_keys_B: Tensor | None = field(default=None, metadata=_axes("B"))
     """int64, one per event: what dropout draws by in training. Drawn from torch's generator if None."""
@@ -66,15 +100,16 @@ class LinkBatch:
             return
         for start in range(1, num_ends, targets):
             ends = [0, *range(start, min(start + targets, num_ends))]
-            cut = {name: tensor[:, ends] for name, tensor in self._tensors_along("BS")}
+            cut: dict[str, Any] = {name: tensor[:, ends] for name, tensor in self._tensors_along("BS")}
             yield replace(self, **cut)
 
     def __getitem__(self, events: slice) -> "LinkBatch":
-        return replace(self, **{name: tensor[events] for name, tensor in self._tensors_along("B")})
+        cut: dict[str, Any] = {name: tensor[events] for name, tensor in self._tensors_along("B")}
+        return replace(self, **cut)
 
     def _tensors_along(self, letters: str) -> Iterator[tuple[str, Tensor]]:
         """Those whose first axes are these."""
         for each in fields(self):
             tensor = getattr(self, each.name)
-            if tensor is not None and each.metadata["axes"].startswith(letters):
+            if isinstance(tensor, Tensor) and each.metadata["axes"].startswith(letters):
                 yield each.name, tensor

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config, ModelConfig
 
-Sampling = Literal["recent", "uniform"]
+Sampling = Literal["recent", "uniform", "time_interval_aware"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,12 @@ class Needs:
 
     neighbors: int
     """Slots of interactions of each end."""
+    hops: int = 1
+    """2: neighbours have neighbours too, before the time of the interaction that makes them neighbours; and
+    so on. Elapsed times are float64 then."""
     sampling: Sampling = "recent"
+    interval_scaling: float = 1e-6
+    """α of `time_interval_aware` sampling, per second."""
     rows: bool = False
     """Rows of the walk memory; without them no memory is made."""
     padding_node: bool = False
@@ -31,6 +36,11 @@ class Needs:
     released code."""
     feature_neighbors: int = 0
     """Mean node feature of so many of the latest interactions of each end."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether neighbours are drawn at random."""
+        return self.sampling != "recent"
 
 
 class StateNames(Protocol):

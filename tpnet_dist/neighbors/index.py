@@ -20,21 +20,27 @@ events in nanoseconds.
 Words sort by event, so one comparison of words says "before this event".
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from tpnet_dist.keyed_random import SampleKey, fractions_of
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.neighbors.interval_weights import IntervalWeights, RunningSums, as_tensors, weigh
+from tpnet_dist.neighbors.samplers import Queries, Sampler, Slots, recent, uniform
 
 LOW_BITS, TOP_BITS = 16, 8
 BYTES_PER_STEP = 16
 BYTES_PER_ENTRY = 10
 """About; an event has two entries."""
+
+_ENTRIES_AT_ONCE = 1 << 20
+_NO_KEY = SampleKey(0, 0)
 
 Integers = npt.NDArray[np.int64]
 
@@ -48,6 +54,11 @@ class Neighbors:
     times_BM: Tensor
     mask_BM: Tensor
 
+    def repeats(self) -> Tensor:
+        """Whether each slot holds the interaction of the slot before it: (B, M)."""
+        same_BM = self.events_BM[:, 1:] == self.events_BM[:, :-1]
+        return self.mask_BM & F.pad(same_BM, (1, 0))
+
     def split(self, sizes: list[int]) -> Iterator["Neighbors"]:
         """Of so many queries each."""
         columns = (self.ids_BM, self.events_BM, self.times_BM, self.mask_BM)
@@ -57,17 +68,30 @@ class Neighbors:
         )
 
 
-class NeighborLookup(Protocol):
+class NeighborLookup:
     """Who answers: an index of some nodes, one spread over ranks, or one that grows."""
 
-    def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors: ...
+    def sample(self, queries: Queries, sampler: Sampler, *, count: int, key: SampleKey) -> Neighbors:
+        """`count` of the interactions that each query may choose from, as the sampler chooses."""
+        raise NotImplementedError
+
+    def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors:
+        """The last `count` interactions of each node among the events below its bound."""
+        return self.sample(Queries(node_B, before_event_B), recent, count=count, key=_NO_KEY)
+
     def uniform(
         self, node_B: Tensor, before_event_B: Tensor, query_B: Tensor, *, count: int, key: SampleKey
-    ) -> Neighbors: ...
+    ) -> Neighbors:
+        """`count` draws with replacement from each node's interactions below its bound, in order of time.
+
+        `query_B` numbers the query within the epoch, whoever answers it: the draws depend on that and the key
+        alone. A node with any history fills all its slots.
+        """
+        return self.sample(Queries(node_B, before_event_B, query_B), uniform, count=count, key=key)
 
 
 @dataclass(frozen=True)
-class NeighborIndex:
+class NeighborIndex(NeighborLookup):
     """The interactions of nodes first_node … stop_node-1, for queries on those nodes only."""
 
     first_node: int
@@ -85,6 +109,8 @@ class NeighborIndex:
     """Empty where the steps alone are cheaper."""
     step_events: Tensor
     step_times: Tensor
+    weights: IntervalWeights | None = None
+    """What `time_interval_aware` draws by; see `weighted`."""
 
     @property
     def num_entries(self) -> int:
@@ -97,30 +123,38 @@ class NeighborIndex:
         moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self._tensors().items()}
         return replace(self, **moved)
 
-    def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors:
-        """The last `count` interactions of each node among the events below its bound."""
-        begin_B, end_B = self._history(node_B, before_event_B)
-        place_BM = end_B[:, None] + torch.arange(1 - count, 1, device=end_B.device)
-        return self._read(place_BM, place_BM > begin_B[:, None])
+    def sample(self, queries: Queries, sampler: Sampler, *, count: int, key: SampleKey) -> Neighbors:
+        histories = IndexHistories.of(self, queries)
+        place_BM = sampler(histories, Slots(count, key, queries))
+        mask_BM = place_BM >= 0
+        return self._read(place_BM + histories.begin_B[:, None] + 1, mask_BM)
 
-    def uniform(
-        self, node_B: Tensor, before_event_B: Tensor, query_B: Tensor, *, count: int, key: SampleKey
-    ) -> Neighbors:
-        """`count` draws with replacement from each node's interactions below its bound, in order of time.
+    def weighted(self, scaling: float) -> "NeighborIndex":
+        """The same index with weights for `time_interval_aware`; `scaling`: α per unit of time."""
+        starts = self.starts.numpy().astype(np.int64)
+        pieces = range(1, self.num_entries + 1, _ENTRIES_AT_ONCE)
+        times = [
+            self.times_at(torch.arange(start, min(start + _ENTRIES_AT_ONCE, self.num_entries + 1))).double()
+            for start in pieces
+        ]
+        time_E = torch.cat(times).numpy() if times else np.empty(0)
+        sum_E, until_E = weigh(starts, time_E, scaling, RunningSums.none(len(starts) - 1))
+        has_entries_N = starts[1:] > starts[:-1]
+        sum_N = np.where(has_entries_N, np.concatenate([[0.0], sum_E])[starts[1:]], 0.0)
+        return replace(self, weights=as_tensors(scaling, until_E, sum_N))
 
-        `query_B` numbers the query within the epoch, whoever answers it: the draws depend on that and the key
-        alone. A node with any history fills all its slots.
-        """
-        begin_B, end_B = self._history(node_B, before_event_B)
-        size_B1 = (end_B - begin_B)[:, None]
-        drawn_BM = fractions_of(key, query_B, count).mul_(size_B1).to(torch.int64)
-        place_BM = _sort_rows(drawn_BM.add_(begin_B[:, None] + 1))
-        return self._read(place_BM, (size_B1 > 0).repeat(1, count))
+    def history(self, queries: Queries) -> tuple[Tensor, Tensor]:
+        """The place before each node's entries, and how many of them the query may choose from."""
+        row_B = queries.node_B - self.first_node
+        begin_B = self.starts.index_select(0, row_B).to(torch.int64)
+        stop_B = self.starts.index_select(0, row_B + 1).to(torch.int64)
+        return begin_B, self._last_before(queries, begin_B, stop_B) - begin_B
 
-    def num_before(self, node_B: Tensor, before_event_B: Tensor) -> Tensor:
-        """How many interactions each node has among the events below its bound."""
-        begin_B, end_B = self._history(node_B, before_event_B)
-        return end_B - begin_B
+    def weight_until(self, place: Tensor) -> Tensor:
+        """By place in the index; whatever it is for places without an entry."""
+        assert self.weights is not None, "time_interval_aware needs an index with weights; call weighted"
+        until = self.weights.until
+        return until.index_select(0, place.view(-1).clamp(max=len(until) - 1)).view(place.shape)
 
     def at(self, node_B: Tensor, place_BM: Tensor, mask_BM: Tensor) -> Neighbors:
         """Interactions of each node by their places in its history, 0 being the oldest."""
@@ -130,51 +164,82 @@ class NeighborIndex:
     def _tensors(self) -> dict[str, Tensor]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
-    def _history(self, node_B: Tensor, before_event_B: Tensor) -> tuple[Tensor, Tensor]:
-        """The place before a node's entries and that of its last below the bound; one bisection for all."""
-        row_B = node_B - self.first_node
-        begin_B = self.starts.index_select(0, row_B).to(torch.int64)
-        stop_B = self.starts.index_select(0, row_B + 1).to(torch.int64)
-        shift = self.id_bits + self.mid_bits
-        # words count events from 1, so those up to the bound's own number lie before it
-        last_word_B = (before_event_B.to(torch.int64).clamp(0, self.end_event) << shift) | ones(shift)
+    def _last_before(self, queries: Queries, begin_B: Tensor, stop_B: Tensor) -> Tensor:
+        """The place of each node's last entry before its bound; one bisection for all."""
+        is_before: Callable[[Tensor], Tensor]
+        if queries.by_time:
+            time_B = queries.before_B.to(self.time_dtype)
+            is_before = lambda place_B: self.times_at(place_B) < time_B  # noqa: E731
+        else:
+            shift = self.id_bits + self.mid_bits
+            # words count events from 1, so those up to the bound's own number lie before it
+            event_B = queries.before_B.to(torch.int64).clamp(0, self.end_event)
+            last_word_B = (event_B << shift) | ones(shift)
+            is_before = lambda place_B: self.words.index_select(0, place_B) <= last_word_B  # noqa: E731
         end_B = begin_B
         for power in reversed(range(self.max_degree.bit_length())):
-            # a node without entries probes the place where it stands already
             probe_B = torch.minimum(end_B + (1 << power), stop_B)
-            end_B = torch.where(self.words.index_select(0, probe_B) <= last_word_B, probe_B, end_B)
-        return begin_B, end_B
+            # a node without entries probes the place where it stands already
+            end_B = torch.where(is_before(probe_B), probe_B, end_B)
+        return end_B
+
+    def times_at(self, place_B: Tensor) -> Tensor:
+        """Times of entries."""
+        word_B = self.words.index_select(0, place_B)
+        return self._times(place_B, word_B, self._events(word_B)).view(self.time_dtype)
 
     def _read(self, place_BM: Tensor, mask_BM: Tensor) -> Neighbors:
         """Unpack the entries, in place where that spares a buffer: this is half the cost of a query."""
         place = place_BM.mul_(mask_BM).view(-1)
-        word_BM = self.words.index_select(0, place).view(mask_BM.shape)
-        low_BM = self.lows.index_select(0, place).view(mask_BM.shape)
-        events_BM = (word_BM >> (self.id_bits + self.mid_bits)).sub_(1)
-        ids_BM = (word_BM >> self.mid_bits).bitwise_and_(ones(self.id_bits)).sub_(1)
-        time_BM = word_BM.bitwise_and_(ones(self.mid_bits)).bitwise_left_shift_(LOW_BITS)
-        time_BM.bitwise_or_(low_BM.to(torch.int64).bitwise_and_(ones(LOW_BITS)))
-        if len(self.tops):
-            top_BM = self.tops.index_select(0, place).view(mask_BM.shape).to(torch.int64)
-            time_BM.bitwise_or_(top_BM.bitwise_and_(ones(TOP_BITS)) << (LOW_BITS + self.mid_bits))
-        time_BM.bitwise_or_(self._high_bits(events_BM)).mul_(mask_BM)
-        return Neighbors(ids_BM, events_BM, time_BM.view(self.time_dtype), mask_BM)
+        word = self.words.index_select(0, place)
+        events = self._events(word)
+        ids = (word >> self.mid_bits).bitwise_and_(ones(self.id_bits)).sub_(1)
+        times = self._times(place, word, events).mul_(mask_BM.view(-1)).view(self.time_dtype)
+        ids_BM, events_BM, times_BM = (column.view(mask_BM.shape) for column in (ids, events, times))
+        return Neighbors(ids_BM, events_BM, times_BM, mask_BM)
 
-    def _high_bits(self, events_BM: Tensor) -> Tensor:
+    def _events(self, word: Tensor) -> Tensor:
+        return (word >> (self.id_bits + self.mid_bits)).sub_(1)
+
+    def _times(self, place: Tensor, word: Tensor, event: Tensor) -> Tensor:
+        """Their 64 bits; the words are overwritten."""
+        time = word.bitwise_and_(ones(self.mid_bits)).bitwise_left_shift_(LOW_BITS)
+        time.bitwise_or_(self.lows.index_select(0, place).to(torch.int64).bitwise_and_(ones(LOW_BITS)))
+        if len(self.tops):
+            top = self.tops.index_select(0, place).to(torch.int64)
+            time.bitwise_or_(top.bitwise_and_(ones(TOP_BITS)) << (LOW_BITS + self.mid_bits))
+        return time.bitwise_or_(self._high_bits(event))
+
+    def _high_bits(self, event: Tensor) -> Tensor:
         if len(self.step_times) == 1:
             return self.step_times
-        step_BM = torch.searchsorted(self.step_events, events_BM, right=True).sub_(1)
-        return self.step_times.index_select(0, step_BM.view(-1)).view(events_BM.shape)
+        step = torch.searchsorted(self.step_events, event, right=True).sub_(1)
+        return self.step_times.index_select(0, step)
+
+
+@dataclass(frozen=True)
+class IndexHistories:
+    """What queries may choose from, in one index."""
+
+    index: NeighborIndex
+    begin_B: Tensor
+    """The place before the first entry."""
+    size_B: Tensor
+
+    @classmethod
+    def of(cls, index: NeighborIndex, queries: Queries) -> "IndexHistories":
+        return cls(index, *index.history(queries))
+
+    def sizes(self) -> Tensor:
+        return self.size_B
+
+    def max_size(self) -> int:
+        return self.index.max_degree
+
+    def weight_until(self, place_BM: Tensor) -> Tensor:
+        return self.index.weight_until(self.begin_B[:, None] + 1 + place_BM)
 
 
 def ones(bits: int) -> int:
     """That many low bits set."""
     return (1 << bits) - 1
-
-
-def _sort_rows(rows: Tensor) -> Tensor:
-    """In place on the host, where numpy takes a fifth of torch's time for short rows."""
-    if rows.device.type != "cpu":
-        return rows.sort(dim=1).values
-    rows.numpy().sort(axis=1)
-    return rows

@@ -1,54 +1,39 @@
 """Neighbour look-ups for any node: queries go to the node's owner, answers come back.
 
     1. order    queries by owner
-    2. forward  node, event bound and query number to the owners
+    2. forward  node, bound and query number to the owners
     3. answer   each owner from its index
     4. back     the answers, put in the order of the queries
 
 Needs no row of the memory, so it is planned ahead.
 """
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
 
 from tpnet_dist.distributed.blocks import Blocks, check_nodes
 from tpnet_dist.distributed.exchange import Exchange
 from tpnet_dist.keyed_random import SampleKey
-from tpnet_dist.neighbors.index import NeighborIndex, Neighbors
+from tpnet_dist.neighbors.index import NeighborIndex, NeighborLookup, Neighbors
+from tpnet_dist.neighbors.samplers import Queries, Sampler
 
 
-class ShardedNeighbors:
+class ShardedNeighbors(NeighborLookup):
     """The twin of `NeighborIndex` whose nodes are spread over the ranks; every rank must take part."""
 
     def __init__(self, index: NeighborIndex, num_nodes: int, exchange: Exchange) -> None:
         self.index, self.exchange = index, exchange
         self.blocks = Blocks(num_nodes, exchange.num_ranks)
 
-    def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors:
-        return self._ask(
-            [node_B, before_event_B], lambda node, before: self.index.recent(node, before, count=count)
-        )
-
-    def uniform(
-        self, node_B: Tensor, before_event_B: Tensor, query_B: Tensor, *, count: int, key: SampleKey
-    ) -> Neighbors:
-        return self._ask(
-            [node_B, before_event_B, query_B],
-            lambda node, before, query: self.index.uniform(node, before, query, count=count, key=key),
-        )
-
-    def _ask(self, queries: list[Tensor], answer: Callable[..., Neighbors]) -> Neighbors:
-        check_nodes(queries[0], self.blocks.num_rows, "neighbour query {row}: id")
+    def sample(self, queries: Queries, sampler: Sampler, *, count: int, key: SampleKey) -> Neighbors:
+        check_nodes(queries.node_B, self.blocks.num_rows, "neighbour query {row}: id")
         # 1. order
-        order_B = torch.argsort(queries[0], stable=True)
-        ordered = [column[order_B] for column in queries]
+        order_B = torch.argsort(queries.node_B, stable=True)
+        ordered = [column[order_B] for column in queries.columns()]
         route = self.exchange.route(self.blocks.counts_by_owner(ordered[0]))
         # 2. forward
-        asked = self.exchange.forward(route, ordered)
+        asked = queries.with_columns(self.exchange.forward(route, ordered))
         # 3. answer
-        found = answer(*asked)
+        found = self.index.sample(asked, sampler, count=count, key=key)
         # 4. back
         columns = [found.ids_BM, found.events_BM, found.times_BM, found.mask_BM]
         answers = self.exchange.back(route, columns)

@@ -62,7 +62,7 @@ class LinkScorer:
     def logits(self, src_B: Dense, dst_BC: Dense, time_B: Times) -> Logits:
         """(B, C), piece by piece: however many there are, some hundred links are worked on at a time."""
         num_targets = dst_BC.shape[1]
-        if self._planner.needs.sampling == "uniform" and num_targets > 1:
+        if self._planner.needs.draws and num_targets > 1:
             # what is drawn depends on the place of an end: so each link has the places of a single one
             pairs = self.logits(src_B.repeat(num_targets), dst_BC.reshape(-1, 1), time_B.repeat(num_targets))
             return pairs.reshape(dst_BC.shape)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.batches.event_batches import replay
-from tpnet_dist.batches.run_data import chunks_of, plan_of, split_of
+from tpnet_dist.batches.run_data import index_of, plan_of, split_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_timestamps
@@ -27,7 +27,6 @@ from tpnet_dist.events.shards import EventColumns, Times, concatenate
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.memory import Memory
-from tpnet_dist.neighbors.build import build_neighbor_index
 from tpnet_dist.neighbors.growing import GrowingNeighbors
 
 
@@ -51,7 +50,7 @@ class Past:
         # parts
         self.memory = memory
         everything = EventView(log, 0, until)
-        index = build_neighbor_index(lambda: chunks_of(everything), 0, log.num_nodes)
+        index = index_of(config, everything, 0, log.num_nodes)
         self.neighbors = GrowingNeighbors(index, first_event=until, time_dtype=log.manifest.time_dtype)
         features = log.edge_features
         self.edge_features = None if features is None else GrownFeatures(features, until)

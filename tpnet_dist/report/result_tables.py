@@ -10,7 +10,13 @@ from tpnet_dist.report.series import KINDS, SETTINGS, Series, Spread
 RANKING = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
 WHOLE = {"ap": "AP", "auc": "AUC", "ap_whole": "AP, whole", "auc_whole": "AUC, whole"}
 PARTS = {"test": "Test", "val": "Validation"}
-BANKS = {"edgebank_unlimited": "Edge\u200bBank", "edgebank_window": "in its window"}
+BANKS = {
+    "edgebank_unlimited": "Edge\u200bBank",
+    "edgebank_window": "in its window",
+    "edgebank_best": "its best mode",
+    "recency": "recency",
+    "popularity": "popu\u200blarity",
+}
 """Its heading breaks where a screen is narrow."""
 
 

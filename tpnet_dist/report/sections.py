@@ -67,8 +67,8 @@ def _about_the_figures(run: Run) -> Paragraph:
         said += [f"But {doubt}." for doubt in found.doubts]
     if run.results and run.results.baselines:
         said.append(
-            "EdgeBank calls likely what it has seen before: all edges so far, or those of the latest time "
-            "window."
+            "EdgeBank calls likely what it has seen before: all edges so far, those of the latest time "
+            "window, or by the best of its four modes, which is the paper's."
         )
     return Paragraph([" ".join(said)])
 

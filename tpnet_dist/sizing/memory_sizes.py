@@ -9,6 +9,8 @@ from tpnet_dist.memory.walks import Walk
 from tpnet_dist.models.registry import needs_of, spec_of
 from tpnet_dist.models.spec import weight_dtype
 from tpnet_dist.neighbors.index import BYTES_PER_ENTRY
+from tpnet_dist.neighbors.interval_weights import BYTES_PER_WEIGHT
+from tpnet_dist.neighbors.samplers import WEIGHTED_SAMPLING
 
 FLOAT_BYTES = 4
 _CLOCK_BYTES = 8
@@ -42,9 +44,11 @@ def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
     return rows + events * spec.kept_numbers(config) * number
 
 
-def neighbor_bytes_of(num_events: int, num_train_events: int, num_ranks: int) -> int:
+def neighbor_bytes_of(config: Config, num_events: int, num_train_events: int, num_ranks: int) -> int:
     """Return the bytes of a rank's part of both indexes: of all events, and of those that training sees."""
-    return BYTES_PER_ENTRY * 2 * (num_events + num_train_events) // num_ranks
+    is_weighted = needs_of(config).sampling == WEIGHTED_SAMPLING
+    bytes_per_entry = BYTES_PER_ENTRY + is_weighted * BYTES_PER_WEIGHT
+    return bytes_per_entry * 2 * (num_events + num_train_events) // num_ranks
 
 
 def row_bytes_of(config: Config, log: LogSize) -> int:

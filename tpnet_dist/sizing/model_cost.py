@@ -7,6 +7,7 @@ any slice costs. Nothing is timed here; a device's figures turn counts into seco
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from torch.utils.flop_counter import flop_registry
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.loss import links_loss, split_logits
-from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.link_batch import Hop, LinkBatch
 from tpnet_dist.models.registry import needs_of, spec_of
 from tpnet_dist.sizing.memory_sizes import memory_width
 
@@ -172,17 +173,19 @@ def _model(config: Config, log: LogShape) -> nn.Module:
 
 def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
     """Full neighbour slots of distinct nodes: the most a slice can ask."""
-    slots, layers = needs_of(config).neighbors, config.memory.hops + 1
+    needs = needs_of(config)
+    slots, layers = needs.neighbors, config.memory.hops + 1
     num_ends, num_slots = num_events * _ENDS, num_events * _ENDS * slots
     num_nodes = num_ends + num_slots
     place = torch.arange(num_nodes)
     width = memory_width(config.memory, log)
-    rows = {
+    rows: dict[str, Any] = {
         "rows_ULD": torch.ones(num_nodes, layers, width),
         "products_ULL": torch.ones(num_nodes, layers, layers),
         "end_factors_BSL": torch.ones(num_events, _ENDS, layers),
         "neighbor_factors_BSML": torch.ones(num_events, _ENDS, slots, layers),
     }
+    has_means = needs.feature_neighbors and log.node_width
     edge_shape = (num_events, _ENDS, slots, log.edge_width)
     return LinkBatch(
         ends_BS=place[:num_ends].view(num_events, _ENDS),
@@ -191,6 +194,31 @@ def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
         elapsed_BSM=torch.ones(num_events, _ENDS, slots),
         node_features_UF=torch.ones(num_nodes, log.node_width) if log.node_width else None,
         edge_features_BSMF=torch.ones(edge_shape) if log.edge_width else None,
+        neighbor_means_BSF=torch.ones(num_events, _ENDS, log.node_width) if has_means else None,
         dropout_keys_B=place[:num_events],
-        **(rows if needs_of(config).rows else {}),
+        **(rows if needs.rows else {}),
+        hop_rows_BSM=place[1 : 1 + num_slots].view(num_events, _ENDS, slots) if needs.hops > 1 else None,
+        hops=_further_hops(config, log, num_slots),
     )
+
+
+def _further_hops(config: Config, log: LogShape, num_slots: int) -> tuple[Hop, ...]:
+    """Each slot of a hop is a row of its own in the next."""
+    needs = needs_of(config)
+    slots, hops = needs.neighbors, list[Hop]()
+    for number in range(2, needs.hops + 1):
+        rows, shape = 1 + num_slots, (1 + num_slots, slots)
+        num_slots = rows * slots
+        is_last = number == needs.hops
+        hops.append(
+            Hop(
+                nodes_V=torch.zeros(rows, dtype=torch.int64),
+                neighbors_VM=torch.zeros(shape, dtype=torch.int64),
+                mask_VM=torch.ones(shape, dtype=torch.bool),
+                elapsed_VM=torch.ones(shape, dtype=torch.float64),
+                edge_features_VMF=torch.ones(*shape, log.edge_width) if log.edge_width else None,
+                rows_VM=None if is_last else torch.arange(1, 1 + num_slots).view(shape),
+                dropout_keys_V=torch.arange(rows),
+            )
+        )
+    return tuple(hops)

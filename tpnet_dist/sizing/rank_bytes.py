@@ -154,7 +154,7 @@ def train_share_of(config: Config, log: LogShape) -> float:
 
 def rank_bytes(config: Config, log: LogShape, num_ranks: int, device: Device) -> RankBytes:
     num_train = round(len(log) * train_share_of(config, log))
-    neighbors = neighbor_bytes_of(len(log), num_train, num_ranks)
+    neighbors = neighbor_bytes_of(config, len(log), num_train, num_ranks)
     needed = needed_bytes(config, log, num_ranks, device.rank_memory(num_ranks), neighbors=neighbors)
     events = -(-config.training.batch_size // num_ranks)
     cost, held = training_cost(config, log, events), _HELD_BY_MALLOC if device.is_host else 1.0

@@ -1,9 +1,9 @@
 """Figures of a seed's best weights, on a memory of their own epoch, with all negatives asked for."""
 
 from tpnet_dist.batches.event_batches import replay, until_stop_requested
-from tpnet_dist.batches.run_data import PartName
 from tpnet_dist.evaluation.protocols import Evaluator
 from tpnet_dist.evaluation.results import Figures
+from tpnet_dist.events.split import PartName
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.checkpoint import CheckpointFolder
 

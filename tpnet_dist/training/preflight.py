@@ -56,7 +56,7 @@ class Preflight:
     def _on_this_rank(cls, config: Config, world: World) -> "Preflight":
         opened, memory = OpenedLog.read(config), RankMemory.of(world)
         log, ranks = opened.log, world.num_ranks
-        neighbors = neighbor_bytes_of(len(log), len(opened.split.train), ranks)
+        neighbors = neighbor_bytes_of(config, len(log), len(opened.split.train), ranks)
         needed = needed_bytes(config, log.shape, ranks, memory, neighbors=neighbors, rank=world.rank)
         return cls(config, opened, world.batch_slices(config.training.microbatches), memory, needed)
 

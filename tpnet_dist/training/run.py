@@ -11,7 +11,7 @@ from tpnet_dist.batches.run_data import RunData
 from tpnet_dist.config.keys import values_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.world import World
-from tpnet_dist.evaluation.baselines import edge_bank_figures
+from tpnet_dist.evaluation.baselines import baseline_figures
 from tpnet_dist.evaluation.protocols import Evaluator, Passes
 from tpnet_dist.evaluation.results import Figures, Results, SeedResults
 from tpnet_dist.evaluation.results_table import print_results
@@ -142,7 +142,7 @@ def _baselines(passes: Passes) -> dict[str, dict[str, Figures]]:
     config = passes.config.evaluation
     if config.baseline == "none":
         return {}
-    by_part = {name: edge_bank_figures(passes, name, config.negatives) for name in PARTS}
+    by_part = {name: baseline_figures(passes, name, config.negatives) for name in PARTS}
     return {bank: {name: by_part[name][bank] for name in PARTS} for bank in by_part["test"]}
 
 

@@ -17,8 +17,8 @@ from torch.profiler import record_function
 
 from tpnet_dist.batches.link_batches import LinkBatchMaker, PlannedRows
 from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.memory import FetchedRows
-from tpnet_dist.models.common.dropout import event_keys
 from tpnet_dist.models.common.loss import links_loss, split_logits
 from tpnet_dist.training.engine import Engine
 
@@ -65,8 +65,8 @@ class TrainStep:
         self, planned: PlannedLinks, rows: FetchedRows | None, num_events: int, epoch: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         with record_function("make batch"):
-            keys_B = event_keys(self.seed, epoch, planned.events_B)
-            microbatches = self.batch_maker.microbatches(planned, rows, keys_B)
+            dropout = SampleKey(self.seed, epoch)
+            microbatches = self.batch_maker.microbatches(planned, rows, dropout)
         with record_function("score"):
             scored = [split_logits(logits) for logits in self.engine.score(microbatches)]
             losses = [links_loss(*logits) / (2 * num_events) for logits in scored]

@@ -1,8 +1,10 @@
 """EdgeBank against a set of the edges seen, batch by batch."""
 
+from collections import Counter, defaultdict
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.event_logs import random_log
@@ -60,6 +62,32 @@ def test_window_scores_are_membership_in_the_set_of_edges_since_the_quantile(log
     assert scores.tolist() == memberships(remembered)
 
 
+@settings(deadline=None)
+@given(timed_edges(), st.integers(0, 90))
+def test_repeat_threshold_scores_are_of_edges_seen_as_often_as_the_average(log, before):
+    positions, edges, _ = log
+    count = Counter(edge for p, edge in zip(positions, edges, strict=True) if p < before)
+    remembered = {edge for edge, number in count.items() if number >= count.total() / len(count)}
+    assert bank_of(*log).repeat_threshold(ALL_SRC, ALL_DST, before).tolist() == memberships(remembered)
+
+
+@settings(deadline=None)
+@given(timed_edges(), st.integers(0, 90))
+def test_repeat_interval_scores_are_of_edges_seen_within_the_mean_gap(log, before):
+    positions, edges, times = log
+    times_of = defaultdict(list)
+    for p, edge, time in zip(positions, edges, times, strict=True):
+        if p < before:
+            times_of[edge].append(float(time))
+    gaps = [np.diff(seen).mean() if len(seen) > 1 else 0.0 for seen in times_of.values()]
+    newest = max((seen[-1] for seen in times_of.values()), default=0.0)
+    start = newest - np.mean(gaps) if gaps else 0.0
+    # a time that is a rounding away from the window's start is on either side
+    assume(all(seen[-1] == newest or abs(seen[-1] - start) > 1e-9 for seen in times_of.values()))
+    remembered = {edge for edge, seen in times_of.items() if seen[-1] >= start}
+    assert bank_of(*log).repeat_interval(ALL_SRC, ALL_DST, before).tolist() == memberships(remembered)
+
+
 def test_parts_of_a_log_are_remembered_together(tmp_path):
     log = random_log(tmp_path, 300, NUM_NODES, events_per_shard=37)
     parts = EventView(log, 0, 150, np.arange(NUM_NODES) == 3), EventView(log, 200, 300)
@@ -70,8 +98,8 @@ def test_parts_of_a_log_are_remembered_together(tmp_path):
     index = np.concatenate([part.index for part in joined])
     by_hand, bank = bank_of(index, np.stack([src, dst], 1), times), EdgeBank.of(*parts)
     for before in (0, 20, 180, 205, 300):
-        for score in ("unlimited", "time_window"):
-            options = {} if score == "unlimited" else {"share": 0.05}
+        for score in ("unlimited", "time_window", "repeat_interval", "repeat_threshold"):
+            options = {"share": 0.05} if score == "time_window" else {}
             found, wanted = (
                 getattr(one, score)(ALL_SRC, ALL_DST, before, **options) for one in (bank, by_hand)
             )

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.support.event_logs import random_log
 from tpnet_dist.events.edge_history import EdgeHistory, edge_keys
 from tpnet_dist.events.moment_edges import MomentEdges
-from tpnet_dist.events.negatives import PAIR_ATTEMPTS, RandomDestinations, SeenEdges
+from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
 from tpnet_dist.events.shards import EventColumns
 from tpnet_dist.events.view import EventView, SelectedEvents
-from tpnet_dist.keyed_random import SampleKey, keyed_integers
+from tpnet_dist.keyed_random import SampleKey, keyed_choice, keyed_integers
 
 KEY = SampleKey(seed=3, epoch=1)
 NUM_NODES = 6
@@ -104,28 +104,25 @@ def drawn_edges(seen, batch, start=0, stop=None):
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
+def chosen(positions, candidates, *, stream):
+    """Distinct ones, as long as there are so many."""
+    drawn = keyed_choice(KEY, np.array(positions, np.int64), stream=stream, below=len(candidates))
+    return [candidates[place] for place in drawn]
+
+
 def literal_negatives(universe, known, true, positions, first_moment):
-    """`universe`: (position, edge) of its events; candidates as a list, pairs attempt by attempt."""
+    """`universe`: (position, edge) of its events; candidates and pairs as lists."""
     candidates = []
     for position, edge in universe:
         if position < first_moment and edge not in [*candidates, *true, *known]:
             candidates.append(edge)
-    missing = len(positions) - len(candidates)
-    if missing <= 0:
-        return [candidates[integer(p, stream=1, below=len(candidates))] for p in positions]
+    missing = max(0, len(positions) - len(candidates))
     sources = sorted({src for _, (src, _) in universe})
     destinations = sorted({dst for _, (_, dst) in universe})
-    random_pairs = []
-    for position in positions[:missing]:
-        attempts = [
-            (
-                sources[integer(position, stream=2, slot=slot, below=len(sources))],
-                destinations[integer(position, stream=3, slot=slot, below=len(destinations))],
-            )
-            for slot in range(PAIR_ATTEMPTS)
-        ]
-        random_pairs.append(next((pair for pair in attempts if pair not in true), attempts[0]))
-    return random_pairs + candidates
+    every_pair = [(src, dst) for src in sources for dst in destinations]
+    other_pairs = [pair for pair in every_pair if pair not in true] or every_pair
+    random_pairs = chosen(positions[:missing], other_pairs, stream=2)
+    return random_pairs + (chosen(positions[missing:], candidates, stream=1) if candidates else [])
 
 
 @settings(deadline=None)
@@ -180,18 +177,32 @@ def test_slices_of_a_batch_draw_what_the_whole_batch_draws(edges, first, size, c
     assert list(chain.from_iterable(parts)) == drawn_edges(seen, whole)
 
 
-def test_each_candidate_is_drawn_equally_often():
+def test_each_candidate_is_drawn_equally_often_in_each_place():
     past = [(src, dst) for src in range(5) for dst in range(5)]
     batch = [(0, 0), (2, 3), (5, 5)]
     seen = seen_edges(range(28), past + batch)
-    counts = Counter()
-    for epoch in range(1000):
+    counts = [Counter(), Counter(), Counter()]
+    for epoch in range(3000):
         found = seen.draw(SampleKey(0, epoch), batch_of(batch, range(25, 28)), 0, 3)
-        counts.update(zip(*(column.tolist() for column in found), strict=True))
-    assert set(counts) == set(past) - set(batch)
+        for count, edge in zip(counts, zip(*(column.tolist() for column in found), strict=True), strict=True):
+            count[edge] += 1
     expected = 3000 / 23
-    # 22 degrees of freedom: passed once in 10,000 keys
-    assert sum((number - expected) ** 2 / expected for number in counts.values()) < 56
+    for count in counts:
+        assert set(count) == set(past) - set(batch)
+        # 22 degrees of freedom: passed once in 10,000 keys
+        assert sum((number - expected) ** 2 / expected for number in count.values()) < 56
+
+
+@settings(deadline=None)
+@given(edges=streams, first=st.integers(0, 59), size=st.integers(1, 20))
+def test_no_candidate_is_drawn_twice(edges, first, size):
+    first = min(first, len(edges) - 1)
+    batch = batch_of(edges[first : first + size], range(first, min(first + size, len(edges))))
+    seen = seen_edges(range(len(edges)), edges)
+    candidates = set(zip(*(column.tolist() for column in seen.candidates(batch)), strict=True))
+    drawn = drawn_edges(seen, batch)
+    of_candidates = drawn[max(0, len(drawn) - len(candidates)) :]
+    assert len(set(of_candidates)) == len(of_candidates) and set(of_candidates) <= candidates
 
 
 def test_pairs_are_kept_when_every_pair_is_an_edge_of_the_batch():

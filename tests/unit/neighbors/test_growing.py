@@ -11,6 +11,7 @@ from tpnet_dist.neighbors import growing as growing_neighbors
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
 from tpnet_dist.neighbors.growing import GrowingNeighbors
 from tpnet_dist.neighbors.index import NeighborIndex, NeighborLookup, Neighbors
+from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 
 EVENTS, NODES, KNOWN_NODES = 400, 14, 10
 """The last four nodes have no event before the index is made."""
@@ -27,7 +28,7 @@ def events(start: int, stop: int, dtype: type = np.int64) -> EventChunk:
 
 
 def index_of(start: int, stop: int, num_nodes: int, dtype: type = np.int64) -> NeighborIndex:
-    return build_neighbor_index(lambda: [events(start, stop, dtype)], 0, num_nodes)
+    return build_neighbor_index(lambda: [events(start, stop, dtype)], 0, num_nodes).weighted(0.05)
 
 
 def grown(first: int, sizes: Iterator[int] | list[int], dtype: type = np.int64) -> GrowingNeighbors:
@@ -44,13 +45,16 @@ def grown(first: int, sizes: Iterator[int] | list[int], dtype: type = np.int64) 
 
 
 def look_up(lookup: NeighborLookup) -> list[Neighbors]:
-    """Every node before every event, both ways."""
+    """Every node before every event and before every time, by every sampler."""
     node_B = torch.arange(NODES).repeat(EVENTS + 1)
-    before_B = torch.arange(EVENTS + 1).repeat_interleave(NODES)
-    key = SampleKey(5, 2)
+    number_B = torch.arange(len(node_B))
+    before_B = number_B // NODES
+    by_event = Queries(node_B, before_B, number_B)
+    by_time = Queries(node_B, before_B // 3, number_B, by_time=True)
     return [
-        lookup.recent(node_B, before_B, count=6),
-        lookup.uniform(node_B, before_B, torch.arange(len(node_B)), count=6, key=key),
+        lookup.sample(queries, sampler, count=6, key=SampleKey(5, 2))
+        for queries in (by_event, by_time)
+        for sampler in SAMPLERS.values()
     ]
 
 

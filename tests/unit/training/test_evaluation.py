@@ -16,7 +16,7 @@ from tpnet_dist.batches.event_batches import replay
 from tpnet_dist.batches.run_data import RunData
 from tpnet_dist.distributed.world import World
 from tpnet_dist.evaluation import scoring
-from tpnet_dist.evaluation.baselines import edge_bank_figures
+from tpnet_dist.evaluation.baselines import baseline_figures
 from tpnet_dist.evaluation.protocols import Evaluator, Passes
 from tpnet_dist.evaluation.results import mean_and_deviation
 from tpnet_dist.evaluation.scoring import Scorer
@@ -128,7 +128,7 @@ def test_edge_bank_has_figures_for_the_same_settings(folder: Path, world: World)
     for protocol in ("dyglib", "stream"):
         evaluator = evaluator_of(folder, world, evaluation={"protocol": protocol})
         ours = evaluator.evaluate("test", kinds=KINDS)
-        for figures in edge_bank_figures(evaluator.passes, "test", KINDS).values():
+        for figures in baseline_figures(evaluator.passes, "test", KINDS).values():
             assert flat(figures).keys() == flat(ours).keys()
 
 

@@ -16,10 +16,12 @@ from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.exchange import LocalExchange
 from tpnet_dist.events.batch_plan import plan_by_events, plan_by_timestamps
 from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.shards import EventColumns
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.models.spec import Needs
+from tpnet_dist.models.link_batch import Hop
+from tpnet_dist.models.spec import Needs, Sampling
 from tpnet_dist.neighbors.build import build_neighbor_index
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
 
@@ -99,13 +101,58 @@ def found_neighbors(planned: PlannedLinks, row: int, end: int) -> list[tuple[int
     return list(zip(ids.tolist(), elapsed.tolist(), strict=True))
 
 
-def literal_neighbors(events: object, node: int, event: int) -> list[tuple[int, float]]:
+def literal_neighbors(events: EventColumns, node: int, event: int) -> list[tuple[int, float]]:
+    return met_before(events, node, events.time[event])[-NEIGHBORS:]
+
+
+def met_before(events: EventColumns, node: int, before: float) -> list[tuple[int, float]]:
+    """Whom a node met, and how long before that time."""
     met = []
     for src, dst, time in zip(events.src, events.dst, events.time, strict=True):
-        if time < events.time[event]:
-            since = float(events.time[event] - time)
+        if time < before:
+            since = float(before - time)
             met += [(int(dst), since)] * int(src == node) + [(int(src), since)] * int(dst == node)
-    return met[-NEIGHBORS:]
+    return met
+
+
+@pytest.mark.parametrize("sampling", ["recent", "uniform"])
+def test_neighbours_of_neighbours_come_before_the_interaction_that_made_them_so(
+    log: EventLog, sampling: Sampling
+) -> None:
+    planner = replace(planner_of(log), needs=Needs(neighbors=NEIGHBORS, hops=3, sampling=sampling))
+    events = log.read(0, EVENTS)
+    for request in requests_of(planner):
+        planned = request.note
+        block, (second, third) = planned.blocks[0], planned.hops
+        assert block.hop_rows_BSM is not None and second.rows_VM is not None and third.rows_VM is None
+        mask, row_A = block.mask_BSM.flatten(), block.hop_rows_BSM.flatten()
+        assert torch.equal(row_A > 0, mask)
+        assert torch.equal(second.nodes_V[row_A[mask]], block.neighbors_BSM.flatten()[mask])
+        time_A = (torch.tensor(events.time)[planned.events_B][:, None, None] - block.elapsed_BSM).flatten()
+        time_V = torch.zeros(len(second.nodes_V), dtype=torch.float64).index_copy_(0, row_A, time_A)
+        for row in range(1, len(second.nodes_V)):
+            node = int(planned.nodes_U[second.nodes_V[row]])
+            met = met_before(events, node, float(time_V[row]))
+            found = found_in_row(planned.nodes_U, second, row)
+            assert found == met[-NEIGHBORS:] if sampling == "recent" else set(found) <= set(met)
+        assert (third.nodes_V[second.rows_VM][second.mask_VM] == second.neighbors_VM[second.mask_VM]).all()
+
+
+def test_the_first_row_of_a_hop_is_nobody_and_others_are_told_apart(log: EventLog) -> None:
+    planner = replace(planner_of(log), needs=Needs(neighbors=NEIGHBORS, hops=2))
+    for request in requests_of(planner):
+        [hop] = request.note.hops
+        assert not hop.mask_VM[0].any() and (hop.elapsed_VM[0] == 0).all()
+        assert hop.dropout_keys_V is not None
+        assert len(hop.dropout_keys_V.unique()) == len(hop.nodes_V)
+        # a neighbour at a time is one row, in however many slots it is
+        assert len(hop.nodes_V) <= 1 + int(request.note.blocks[0].mask_BSM.sum())
+
+
+def found_in_row(nodes_U: torch.Tensor, hop: Hop, row: int) -> list[tuple[int, float]]:
+    mask = hop.mask_VM[row]
+    ids, elapsed = nodes_U[hop.neighbors_VM[row][mask]], hop.elapsed_VM[row][mask]
+    return list(zip(ids.tolist(), elapsed.tolist(), strict=True))
 
 
 def test_equal_times_in_several_batches_are_recorded_together(tmp_path: Path) -> None:

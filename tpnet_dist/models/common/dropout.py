@@ -9,7 +9,8 @@ are scaled by exactly the inverse of the rate of keeping. On the host the bytes 
 event: 11 ms for the 36 million values of a step of 200 events, where torch's own draws take 350 ms. Elsewhere
 they come from SplitMix64 of a counter, in torch's integer arithmetic; host and device hence drop differently.
 
-Values have three axes: tokens or hidden ones, the Z sequences of the B events, channels or hidden ones.
+Values have three axes: tokens or hidden ones, the Z sequences of the B events, channels or hidden ones. With
+`events_first` they have any, of which the first has all that belongs to an event one after another.
 """
 
 from collections.abc import Callable
@@ -45,6 +46,10 @@ class Dropout:
         are kept."""
         return None
 
+    def kept(self, like: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+        """1 for each of so many values that is kept, else 0, in the dtype of `like`; None if all are."""
+        return None
+
     def add(self, residual: Tensor, values: Tensor) -> Tensor:
         return residual + values
 
@@ -58,20 +63,28 @@ class EventDropout(Dropout):
 
     keeps_all = False
 
-    def __init__(self, keys_B: Tensor, rate: float) -> None:
+    def __init__(
+        self, keys_B: Tensor, rate: float, *, events_first: bool = False, counted: bool = False
+    ) -> None:
+        """`counted`: bytes come from a counter on the host too, which is faster for thousands of keys."""
         assert 0 < rate <= MAX_RATE, rate
+        self._events_first = events_first
         self._threshold = max(1, round(256 * rate))
         self.scale = 256 / (256 - self._threshold)
         self._num_events = len(keys_B)
-        self._bytes: _Bytes = HostBytes(keys_B) if keys_B.device.type == "cpu" else DeviceBytes(keys_B)
+        on_host = keys_B.device.type == "cpu" and not counted
+        self._bytes: _Bytes = HostBytes(keys_B) if on_host else DeviceBytes(keys_B)
 
     def drop_(self, values: Tensor) -> Tensor:
         """In place."""
         return values.mul_(self._keep_mask(values))
 
     def dropped(self, like: Tensor, width: int) -> Tensor:
-        mask = like.new_empty(*like.shape[:2], width)
+        mask = like.new_empty(*like.shape[:-1], width)
         return self._fill(mask, lambda drawn: drawn.lt_(self._threshold))
+
+    def kept(self, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return self._fill(like.new_empty(shape), lambda drawn: drawn.ge_(self._threshold))
 
     def add(self, residual: Tensor, values: Tensor) -> Tensor:
         """residual + what is kept of the values, in one pass."""
@@ -80,10 +93,15 @@ class EventDropout(Dropout):
 
     def _keep_mask(self, values: Tensor) -> Tensor:
         """1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
-        return self._fill(torch.empty_like(values), lambda drawn: drawn.ge_(self._threshold))
+        return self.kept(values, tuple(values.shape))
 
     def _fill(self, mask: Tensor, decide: Callable[[Tensor], Tensor]) -> Tensor:
         """What is decided on the next bytes of each event."""
+        if self._events_first:
+            if mask.numel():
+                mask_of_B = mask.view(self._num_events, -1)
+                mask_of_B.copy_(decide(self._bytes.draw(mask_of_B.shape[1])))
+            return mask
         rows, num_sequences, width = mask.shape
         if num_sequences:
             num_events, per_event = self._num_events, num_sequences // self._num_events
@@ -93,14 +111,23 @@ class EventDropout(Dropout):
         return mask
 
 
-def dropout_for(batch: LinkBatch, rate: float, *, training: bool) -> Dropout:
+def dropout_for(batch: LinkBatch, rate: float, *, training: bool, events_first: bool = False) -> Dropout:
     """Of a model in training; keyed by events, or by torch's generator where the batch has no keys."""
     if not training or rate == 0:
         return Dropout()
     keys_B = batch.dropout_keys_B
     if keys_B is None:
         keys_B = torch.randint(2**63 - 1, (len(batch),), device=batch.ends_BS.device)
-    return EventDropout(keys_B, rate)
+    return EventDropout(keys_B, rate, events_first=events_first)
+
+
+def row_dropout_for(keys_V: Tensor | None, like: Tensor, rate: float, *, training: bool) -> Dropout:
+    """Of rows of a hop, as many as `like` has, each with a key; values have them as their first axis."""
+    if not training or rate == 0:
+        return Dropout()
+    if keys_V is None:
+        keys_V = torch.randint(2**63 - 1, (len(like),), device=like.device)
+    return EventDropout(keys_V, rate, events_first=True, counted=True)
 
 
 class _AddKept(torch.autograd.Function):

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-_LAYER = re.compile(r"(?<=mlp_mixers\.|xer\.layers\.)\d+")
+_LAYER = re.compile(
+    r"\b(mlp_mixers|mixer\.layers|transformers|blocks|temporal_conv_layers|merge_layers)\.(\d+)"
+)
 
 MIXER_MODULES = {
     "token_norm": "tokens.norm",
@@ -28,11 +30,11 @@ def renamed(name: str, names: Mapping[str, str]) -> str:
     """By names in which # is the number of a layer."""
     number = _LAYER.search(name)
     new = names[without_layer_number(name)]
-    return new.replace("#", number.group()) if number else new
+    return new.replace("#", number[2]) if number else new
 
 
 def without_layer_number(name: str) -> str:
-    return _LAYER.sub("#", name)
+    return _LAYER.sub(r"\1.#", name)
 
 
 def require_shapes(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:

@@ -21,3 +21,12 @@ class TimeEncoding(nn.Module):
         frequency, phase = at_least_float32(self.frequency), at_least_float32(self.phase)
         logarithm = torch.log1p(elapsed).to(frequency.dtype)
         return torch.cos(torch.addcmul(phase, logarithm[..., None], frequency))
+
+
+class PlainTimeEncoding(TimeEncoding):
+    """cos(ω · Δt + b). The product is rounded before b is added: at large Δt that matters."""
+
+    def forward(self, elapsed: Tensor) -> Tensor:
+        """(…) → (…, width)."""
+        frequency, phase = at_least_float32(self.frequency), at_least_float32(self.phase)
+        return torch.cos(elapsed[..., None].to(frequency.dtype) * frequency + phase)

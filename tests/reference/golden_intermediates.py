@@ -1,0 +1,150 @@
+"""What models compute on the way, in the order in which the published code calls its modules.
+
+A recorded call holds the first rows of one module's output: of the sources and destinations of the events,
+then of the sources and destinations of their negatives. We compute an end, and what stands in its slots, once
+for all of these, so calls are put together from what we have.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.reference.golden_file import Array
+from tpnet_dist.models.cawn.model import CAWN
+from tpnet_dist.models.cawn.trees import Sides, landings_of, probabilities_of, tokens_of, trees_of
+from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tgat.levels import levels_of
+from tpnet_dist.models.tgat.model import TGAT, TGATLayer
+
+_SIDES = (0, 1, 0, 2)
+"""Which end of an event each call is about."""
+
+
+def is_compared(model_name: str, key: str) -> bool:
+    """Whether `intermediates_of` finds this quantity of a file; it does for models of two layers."""
+    return key.startswith(_COMPARED.get(model_name, ()))
+
+
+def intermediates_of(model_name: str, model: nn.Module, batch: LinkBatch) -> dict[str, Tensor]:
+    """For each call (B, rows of an event, …)."""
+    probe = _PROBES.get(model_name)
+    return {} if probe is None else dict(probe(model, batch))
+
+
+def share_of_rows(values: Tensor, first_event: int, recorded: int) -> Array:
+    """Those of the first `recorded` rows of all events that this rank has, whose events begin at
+    `first_event`."""
+    return values.flatten(0, 1)[: max(0, recorded - first_event * values.shape[1])].numpy()
+
+
+@contextmanager
+def outputs_of(modules: list[nn.Module]) -> Iterator[list[list[Tensor]]]:
+    """The outputs of each module's calls while the context lasts."""
+    outputs: list[list[Tensor]] = [[] for _ in modules]
+
+    def note(number: int) -> Callable[[nn.Module, Any, Tensor], None]:
+        return lambda module, args, output: outputs[number].append(output)
+
+    handles = [module.register_forward_hook(note(number)) for number, module in enumerate(modules)]
+    try:
+        yield outputs
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+# ---- of each model -----------------------------------------------------------------------------------------
+
+Calls = Iterator[tuple[str, Tensor]]
+
+
+def _of_tgat(model: nn.Module, batch: LinkBatch) -> Calls:
+    """The first layer of an end itself, then of its neighbours, then the second of the end."""
+    assert isinstance(model, TGAT)
+    blocks = [block for block in model.blocks if isinstance(block, TGATLayer)]
+    ends, _ = levels_of(batch, 0.0, training=False)
+    assert ends.next_rows_TM is not None
+    row_BSM = ends.next_rows_TM.view(batch.neighbors_BSM.shape)
+    for name, modules in {
+        "temporal_conv_layers": [block.attention for block in blocks],
+        "merge_layers": list(blocks),
+    }.items():
+        with outputs_of([*modules]) as outputs:
+            model.embed(batch)
+        [of_ends, of_rows], [after] = outputs
+        for number, end in enumerate(_SIDES):
+            first_B1K, last_B1K = (each.view(*batch.ends_BS.shape, -1)[:, [end]] for each in (of_ends, after))
+            yield f"intermediate/0.{name}.0/call{2 * number}", first_B1K
+            yield f"intermediate/0.{name}.0/call{2 * number + 1}", of_rows[row_BSM[:, end]]
+            yield f"intermediate/0.{name}.1/call{number}", last_B1K
+
+
+def _of_cawn(model: nn.Module, batch: LinkBatch) -> Calls:
+    """Sides follow one another as the published code has them, but for the events, which come first here."""
+    assert isinstance(model, CAWN)
+    num_events, num_ends = batch.ends_BS.shape
+    with outputs_of([model.tokens, model.block]) as outputs, _steps_of(model) as steps:
+        model.embed(batch)
+    sides, trees = Sides.of(num_events, num_ends), trees_of(batch)
+    of_walk_ZM = tokens_of(trees, sides)[-1].of_slot_ZM
+    [[token_TK], [walk_ZMK]] = outputs
+    walked = {
+        "feature_encoder": torch.cat(steps[0])[of_walk_ZM],
+        "position_encoder": torch.cat(steps[1])[of_walk_ZM],
+        "projection_layers.0": token_TK[of_walk_ZM],
+        "transformer_encoder": walk_ZMK,
+    }
+    landings = [
+        _by_walk(code, of_walk_ZM) for each in landings_of(trees, sides) for code in vars(each).values()
+    ]
+    own_ZMH, other_ZMH = torch.stack(landings[::2], -1), torch.stack(landings[1::2], -1)
+    hops = model.positions.walk_length
+    shares = [probabilities_of(code, model.positions.neighbors, hops) for code in (own_ZMH, other_ZMH)]
+    position_ZMHK = sum(model.positions.encode(each) for each in shares)
+    for number in range(4):
+        # of each event: the source for its destination and its negative, then these two
+        link, is_target = divmod(number, 2)
+        side_B = torch.arange(num_events) * 4 + 2 * is_target + link
+        for name, values in walked.items():
+            yield f"intermediate/0.walk_encoder.{name}/call{number}", values[side_B][:, None]
+        yield f"intermediate/0.position_encoder/call{number}", position_ZMHK[side_B][:, None]
+        ordered = shares[::-1] if is_target else shares
+        by_root = torch.stack(ordered, -2)[side_B][:, None]
+        link_name, end_name = ("positive", "negative")[link], ("src", "dst")[is_target]
+        yield f"landing_probabilities/{link_name}_{end_name}", by_root
+
+
+@contextmanager
+def _steps_of(model: CAWN) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """What each LSTM puts out, hop by hop."""
+    steps: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for lstm, outs in zip((model.feature_walks, model.position_walks), steps, strict=True):
+
+        def noted(
+            *args: Tensor, step: Callable[..., tuple[Tensor, Tensor]] = lstm.step, outs: list[Tensor] = outs
+        ) -> tuple[Tensor, Tensor]:
+            stepped = step(*args)
+            outs.append(stepped[0])
+            return stepped
+
+        lstm.__dict__["step"] = noted
+    try:
+        yield steps
+    finally:
+        for lstm in (model.feature_walks, model.position_walks):
+            del lstm.__dict__["step"]
+
+
+def _by_walk(code_ZM: Tensor, of_walk_ZM: Tensor) -> Tensor:
+    """Of a hop, for each walk that passes it."""
+    return code_ZM.repeat_interleave(of_walk_ZM.shape[1] // code_ZM.shape[1], 1)
+
+
+_PROBES: dict[str, Callable[[nn.Module, LinkBatch], Calls]] = {"tgat": _of_tgat, "cawn": _of_cawn}
+_COMPARED: dict[str, tuple[str, ...]] = {
+    "tgat": ("intermediate/0.temporal_conv_layers.", "intermediate/0.merge_layers."),
+    "cawn": ("intermediate/0.walk_encoder.", "intermediate/0.position_encoder/", "landing_probabilities/"),
+}

@@ -1,0 +1,65 @@
+"""Small batches and weights for tests of models without memory."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from tpnet_dist.models.common.dropout import event_keys
+from tpnet_dist.models.link_batch import Hop, LinkBatch
+
+B, S, M, NODES, NODE_WIDTH, EDGE_WIDTH = 6, 3, 4, 10, 3, 2
+
+
+def random_batch(*, slots: int = M, ends: int = S) -> LinkBatch:
+    """Some ends have no neighbour, some all."""
+    torch.manual_seed(1)
+    degrees_BS = torch.randint(0, slots + 2, (B, ends))
+    mask_BSM = torch.arange(slots, 0, -1) <= degrees_BS[..., None]
+    return LinkBatch(
+        ends_BS=torch.randint(NODES, (B, ends)),
+        neighbors_BSM=torch.randint(NODES, (B, ends, slots)),
+        neighbor_mask_BSM=mask_BSM,
+        elapsed_BSM=torch.rand(B, ends, slots) * 1000,
+        node_features_UF=torch.randn(NODES, NODE_WIDTH),
+        edge_features_BSMF=torch.randn(B, ends, slots, EDGE_WIDTH),
+        dropout_keys_B=event_keys(0, 0, torch.arange(B)),
+    )
+
+
+def with_hops(batch: LinkBatch, *, hops: int = 2, rows: int = 9) -> LinkBatch:
+    """Every hop after the first has so many rows; the first of each is nobody."""
+    torch.manual_seed(2)
+    slots = batch.neighbors_BSM.shape[2]
+    degrees_V = torch.randint(0, slots + 2, (rows,)) * (torch.arange(rows) > 0)
+    mask_VM = torch.arange(slots, 0, -1) <= degrees_V[:, None]
+    since_zero_V1 = 5000.0 * (torch.arange(rows) > 0)[:, None]
+    further = tuple(
+        Hop(
+            nodes_V=torch.randint(NODES, (rows,)),
+            neighbors_VM=torch.randint(NODES, (rows, slots)),
+            mask_VM=mask_VM,
+            elapsed_VM=torch.where(mask_VM, torch.rand(rows, slots).double() * 1000, since_zero_V1.double()),
+            edge_features_VMF=torch.randn(rows, slots, EDGE_WIDTH) * mask_VM[..., None],
+            rows_VM=torch.randint(1, rows, (rows, slots)) * mask_VM if hop < hops else None,
+            dropout_keys_V=event_keys(0, 1, torch.arange(rows)),
+        )
+        for hop in range(2, hops + 1)
+    )
+    hop_rows_BSM = torch.randint(1, rows, batch.neighbors_BSM.shape) * batch.neighbor_mask_BSM
+    return replace(batch, elapsed_BSM=batch.elapsed_BSM.double(), hop_rows_BSM=hop_rows_BSM, hops=further)
+
+
+def spread(model: nn.Module) -> nn.Module:
+    """Moves all weights, so that a forgotten one shows."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.rand_like(weight))
+    return model
+
+
+def in_the_company_of_none(model: nn.Module, batch: LinkBatch) -> tuple[Tensor, Tensor]:
+    """Logits event by event, and target by target."""
+    alone = torch.cat([model(batch[number : number + 1]) for number in range(len(batch))])
+    by_target = torch.cat([model(part) for part in batch.split_targets(1)], dim=1)
+    return alone, by_target

@@ -8,43 +8,102 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from data_prep.chunk import Source
 from data_prep.conversion import Conversion
 from data_prep.dense_ids import assign_dense_ids
 from data_prep.feature_files import load_matrix, write_node_features
 from data_prep.first_pass import FirstPass
-from data_prep.layout import Table, inspect
+from data_prep.sources import open_sources
 from data_prep.times import TimeRanks
+from data_prep.understood import Tell, say_columns, say_log
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.folder import staged_folder
-from tpnet_dist.events.manifest import FeatureRecord, Manifest
+from tpnet_dist.events.manifest import MAX_NODES, FeatureRecord, Manifest
+from tpnet_dist.events.preparation import Preparation, SourceRecord, TextForm
 from tpnet_dist.events.shards import EventColumns
 from tpnet_dist.events.writer import EventLogWriter
 from tpnet_dist.files.progress import Display
 
-MAX_NODES = 2**31 - 1
+_LARGE = 2**31
+"""Bytes of text that 32-bit offsets cannot reach."""
 
 
-def convert(job: Conversion, out_dir: Path, *, overwrite: bool, display: Display) -> Manifest:
-    """Make `out_dir` from the inputs; it appears complete or not at all."""
-    tables = [inspect(path, job.layout) for path in job.inputs]
-    _check_alike(tables)
-    with staged_folder(out_dir, overwrite=overwrite) as staging:
-        first = FirstPass(job, tables, staging)
-        with display.stage("reading", sum(path.stat().st_size for path in job.inputs), unit="rows"):
-            first.read(tables, display)
-        nodes = _assign_ids(first)
-        node_features = _node_features(job, nodes, staging)
-        with display.stage("writing", first.events):
-            writer = _write_events(job, first, nodes, staging, display)
-        first.spill.remove()
-        return writer.finish(
-            nodes.table,
-            source=job.source,
-            has_labels=tables[0].label is not None,
-            bipartite=job.bipartite,
-            edge_features=first.features.finish() if first.features else None,
-            node_features=node_features,
-        )
+class _DryRun(Exception):
+    """All has been said, and nothing is to be written."""
+
+
+def convert(
+    job: Conversion,
+    out_dir: Path,
+    *,
+    overwrite: bool,
+    display: Display,
+    tell: Tell = print,
+    dry_run: bool = False,
+) -> Manifest | None:
+    """Make `out_dir` from the inputs; it appears complete or not at all. `tell` gets what was understood of
+    them. With `dry_run`, stop when all has been said."""
+    try:
+        with staged_folder(out_dir, overwrite=overwrite or dry_run) as staging:
+            return _convert_into(staging, job, display, tell, dry_run=dry_run)
+    except _DryRun:
+        return None
+
+
+def _convert_into(staging: Path, job: Conversion, display: Display, tell: Tell, *, dry_run: bool) -> Manifest:
+    sources = open_sources(job, staging)
+    first = FirstPass(job, sources[0], staging)
+    say_columns(sources[0], job, first.rule, tell)
+    if len(sources) > 1:
+        tell(f"  {'and':<12} {len(sources) - 1:,} more, to {sources[-1].name}")
+    with display.stage("reading", sum(source.num_bytes for source in sources), unit="rows"):
+        first.read(sources, display)
+    say_log(first, job, tell)
+    if dry_run:
+        raise _DryRun
+    records = [record for source in sources if (record := source.record()) is not None]
+    nodes = _assign_ids(first)
+    node_features = _node_features(job, nodes, staging)
+    with display.stage("writing", first.events):
+        writer = _write_events(job, first, nodes, staging, display)
+    first.spill.remove()
+    for spooled in staging.glob("standard_input"):
+        spooled.unlink()
+    return writer.finish(
+        nodes.table,
+        source=job.source,
+        has_labels=sources[0].roles.label is not None,
+        bipartite=job.bipartite,
+        edge_features=first.features.finish() if first.features else None,
+        node_features=node_features,
+        preparation=_preparation(job, sources[0], first, records),
+    )
+
+
+def _preparation(
+    job: Conversion, source: Source, first: FirstPass, records: list[SourceRecord]
+) -> Preparation:
+    roles, form = source.roles, source.form
+    return Preparation(
+        columns=roles.names,
+        src=roles.names[roles.src],
+        dst=roles.names[roles.dst],
+        time=roles.names[roles.time],
+        label=roles.name_of(roles.label),
+        features=tuple(roles.feature_names),
+        time_unit=first.rule.unit,
+        time_format=first.rule.format,
+        text=None
+        if form is None
+        else TextForm(
+            delimiter=form.delimiter,
+            has_header=form.has_header,
+            comment=form.comment,
+            decimal_comma=form.decimal_comma,
+        ),
+        sources=tuple(records),
+        options={"bipartite": job.bipartite, "time_step": job.time_step, "sort": job.sort},
+    )
 
 
 @dataclass(frozen=True)
@@ -58,23 +117,35 @@ class _Nodes:
 
 def _assign_ids(first: FirstPass) -> _Nodes:
     maps = [first.sources] if first.sources is first.destinations else [first.sources, first.destinations]
+    # of nodes with the same degree, those seen as sources come first, in order of appearance
+    order = _together([ids.sources_first() for ids in maps])
     degree = np.concatenate([ids.degree for ids in maps])
     if len(degree) > MAX_NODES:
         raise InputError(
             f"{len(degree):,} nodes, but at most {MAX_NODES:,} can be held; use a part of the log"
         )
-    dense = assign_dense_ids(degree).astype(np.int32)
+    dense = np.empty(len(degree), np.int32)
+    dense[order] = assign_dense_ids(degree[order])
     code_of = np.empty_like(dense)
     code_of[dense] = np.arange(len(dense), dtype=np.int32)
     raw = [ids.raw for ids in maps]
     if len({ids.type for ids in raw}) > 1:
-        raw = [pc.cast(ids, pa.string()) for ids in raw]
-    columns = {"raw_id": pa.concat_arrays(raw).take(pa.array(code_of)), "degree": pa.array(degree[code_of])}
+        raw = [pc.cast(ids, pa.large_string()) for ids in raw]
+    raw_id = pa.concat_arrays(raw).take(pa.array(code_of))
+    if raw_id.type == pa.large_string() and raw_id.nbytes < _LARGE:
+        raw_id = pc.cast(raw_id, pa.string())
+    columns = {"raw_id": raw_id, "degree": pa.array(degree[code_of])}
     if len(maps) > 1:
         columns["side"] = pc.if_else(pa.array(code_of < len(first.sources)), "src", "dst")
     num_sources = len(first.sources)
     of_dst = dense if len(maps) == 1 else dense[num_sources:]
     return _Nodes(dense[:num_sources], of_dst, pa.table(columns))
+
+
+def _together(orders: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Codes of several maps, one map's after the other's."""
+    begins = np.cumsum([0, *(len(order) for order in orders[:-1])])
+    return np.concatenate([order + begin for order, begin in zip(orders, begins, strict=True)])
 
 
 def _write_events(
@@ -102,19 +173,3 @@ def _node_features(job: Conversion, nodes: _Nodes, staging: Path) -> FeatureReco
     if job.node_matrix is None or (matrix := load_matrix(job.node_matrix)) is None:
         return None
     return write_node_features(staging, matrix, nodes.table.column("raw_id").combine_chunks())
-
-
-def _check_alike(tables: list[Table]) -> None:
-    """Several files are one log only if they offer the same things."""
-    first = tables[0]
-    for table in tables[1:]:
-        if len(table.features) != len(first.features):
-            raise InputError(
-                f"{table.path}: {len(table.features)} feature columns where {first.path} has "
-                f"{len(first.features)}; give files with the same columns"
-            )
-        if table.has_names and first.has_names and table.feature_names != first.feature_names:
-            raise InputError(
-                f"{table.path}: feature columns {table.feature_names} where {first.path} has "
-                f"{first.feature_names}; name them in one order with --features"
-            )

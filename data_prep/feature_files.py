@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from data_prep.csv_stream import Chunk
+from data_prep.chunk import Chunk
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import EDGE_FEATURES_NAME, NODE_FEATURES_NAME, Features, FeatureWriter
 from tpnet_dist.events.manifest import FeatureRecord

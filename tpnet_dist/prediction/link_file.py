@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import Ids
-from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64, cast_or_none, iso_microseconds
+from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64, cast_or_none, iso_nanoseconds
 
 ROWS_PER_BLOCK = 20_000
 _BLOCK_BYTES = 4 << 20
@@ -162,8 +162,9 @@ class LinkFile:
             if (numbers := cast_or_none(column, kind)) is not None and not numbers.null_count:
                 times: npt.NDArray[Any] = numbers.to_numpy()
                 return times if kind == pa.int64() else _exact(column, times)
-        if (microseconds := iso_microseconds(column)) is not None and not column.null_count:
-            return microseconds.view("datetime64[us]")
+        if (nanoseconds := iso_nanoseconds(column)) is not None and not column.null_count:
+            dates: npt.NDArray[Any] = nanoseconds.view("datetime64[ns]")
+            return dates
         is_missing = column.null_count or pc.any(pc.is_in(column, pa.array(_NO_TIMES))).as_py()
         wrong = "a value is missing" if is_missing else f"it holds text, such as {_no_number_in(column)}"
         raise InputError(f"{self.path}: column {self.time}: {wrong}; give numbers or ISO dates")

@@ -185,7 +185,7 @@ def test_swapped_shards_and_shards_of_another_log_are_refused(tmp_path):
 def test_a_manifest_whose_count_disagrees_with_the_shards_is_refused(tmp_path):
     random_log(tmp_path, 40, 5)
     write_manifest(tmp_path, replace(read_manifest(tmp_path), events=41))
-    with pytest.raises(InputError, match="shards hold 40 events, the manifest says 41"):
+    with pytest.raises(InputError, match="shards hold 40 events, but events is 41"):
         EventLog(tmp_path)
 
 
@@ -193,7 +193,7 @@ def test_a_manifest_whose_count_disagrees_with_the_shards_is_refused(tmp_path):
     ("old", "new", "message"),
     [
         ('"events": 40', '"events": 39', "checksum"),
-        ('"format_version": 1', '"format_version": 2', "format version 2 is unknown"),
+        ('"format_version": 2', '"format_version": 3', "format version 3 is unknown"),
         ("{", "", "not complete JSON"),
         ("\n", "", "holds a list"),
     ],

@@ -1,7 +1,6 @@
 """Delimited text: what its first lines show, and the fast path through it by Arrow's CSV reader."""
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -21,7 +20,7 @@ from data_prep.times import TimeForm
 from data_prep.values import Rejected, finite, parse_feature_rows, parse_numbers, parse_times
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import SourceRecord, TimeUnit
-from tpnet_dist.files.csv_quotes import LineCount, find_open_quote
+from tpnet_dist.files.csv_quotes import EventLines, find_open_quote
 
 _BLOCK_BYTES = 16 << 20
 _SAMPLE_ROWS = 2000
@@ -76,7 +75,7 @@ class TextSource:
     def chunks(self, rules: Rules) -> Iterator[Chunk]:
         first_row = 0
         raw = RawFile(self.place)  # not closed here: Arrow may still be reading ahead when we stop
-        lines = _EventLines(raw, self.form.lines_before_rows, self.form.comment)
+        lines = EventLines(raw.stream, self.form.lines_before_rows, self.form.comment)
         try:
             for batch in self._open(lines):
                 if batch.num_rows:
@@ -95,7 +94,7 @@ class TextSource:
     def explain(self, rules: Rules, from_row: int, before: TimeForm) -> NoReturn:
         raise_first_offence(self.place, self.form, self.roles, rules, from_row=from_row, before=before)
 
-    def _open(self, lines: "_EventLines") -> Any:  # noqa: ANN401 — Arrow has no types
+    def _open(self, lines: EventLines) -> Any:  # noqa: ANN401 — Arrow has no types
         roles = self.roles
         numeric = [] if self.form.decimal_comma else roles.numeric
         types = {
@@ -155,50 +154,6 @@ class TextSource:
                 f"{self.name} line {form.lines_before_rows + line + 1:,}: {what}; correct the quoting of "
                 "this row"
             )
-
-
-class _EventLines(io.RawIOBase):
-    """The bytes of a text file from its first event on, without comment lines, and how many lines they
-    are."""
-
-    def __init__(self, raw: RawFile, lines_before: int, comment: str | None) -> None:
-        self.count = LineCount()
-        self._raw, self._lines_before = raw, lines_before
-        self._comment = None if comment is None else re.escape(comment.encode())
-        self._rest = b""
-        self._ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        while True:
-            block = bytes(self._raw.stream.read(_BLOCK_BYTES if size < 0 else size))
-            self._ended = not block
-            if self._lines_before:
-                block = self._without_head(block)
-            elif self._comment is not None:
-                block = self._without_comments(block)
-            if block or self._ended:
-                self.count.add(block)
-                return block
-
-    def _without_head(self, block: bytes) -> bytes:
-        block = self._rest + block
-        ends = list(islice(re.finditer(rb"\r\n|\n|\r(?=.)|\r$", block, re.DOTALL), self._lines_before))
-        if len(ends) < self._lines_before and not self._ended:
-            self._rest = block
-            return b""
-        self._rest, self._lines_before = b"", 0
-        block = block[ends[-1].end() :] if ends else b""
-        return block if self._comment is None else self._without_comments(block)
-
-    def _without_comments(self, block: bytes) -> bytes:
-        """Whole lines only: what follows the last line's end waits."""
-        block = self._rest + block
-        end = len(block) if self._ended else block.rfind(b"\n") + 1
-        block, self._rest = block[:end], block[end:]
-        return re.sub(rb"(?m)^" + (self._comment or b"") + rb"[^\n]*(\n|\Z)", b"", block)
 
 
 def _positions(row: list[str]) -> list[str]:

@@ -2,11 +2,16 @@
 or all up to the next quote, one value. A fast parser takes it so without a word."""
 
 import csv
+import io
+import re
 from collections.abc import Iterable
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
 _NEWLINE = b"\n"
+_BLOCK_BYTES = 16 << 20
 
 
 class LineCount:
@@ -46,6 +51,51 @@ def _num_empty(block: bytes) -> int:
         return 0
     is_end = np.frombuffer(block, np.uint8) == ord(_NEWLINE)
     return int(np.count_nonzero(is_end[1:] & is_end[:-1]))
+
+
+class EventLines(io.RawIOBase):
+    """The bytes of a text file from its first event on, without comment lines, and how many lines they
+    are."""
+
+    def __init__(self, stream: Any, lines_before: int, comment: str | None) -> None:  # noqa: ANN401
+        """`stream`: anything to read bytes from."""
+        self.count = LineCount()
+        self._stream, self._lines_before = stream, lines_before
+        self._comment = None if comment is None else re.escape(comment.encode())
+        self._rest = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while True:
+            block = bytes(self._stream.read(_BLOCK_BYTES if size < 0 else size))
+            self._ended = not block
+            if self._lines_before:
+                block = self._without_head(block)
+            elif self._comment is not None:
+                block = self._without_comments(block)
+            if block or self._ended:
+                self.count.add(block)
+                return block
+
+    def _without_head(self, block: bytes) -> bytes:
+        block = self._rest + block
+        ends = list(islice(re.finditer(rb"\r\n|\n|\r(?=.)|\r$", block, re.DOTALL), self._lines_before))
+        if len(ends) < self._lines_before and not self._ended:
+            self._rest = block
+            return b""
+        self._rest, self._lines_before = b"", 0
+        block = block[ends[-1].end() :] if ends else b""
+        return block if self._comment is None else self._without_comments(block)
+
+    def _without_comments(self, block: bytes) -> bytes:
+        """Whole lines only: what follows the last line's end waits."""
+        block = self._rest + block
+        end = len(block) if self._ended else block.rfind(b"\n") + 1
+        block, self._rest = block[:end], block[end:]
+        return re.sub(rb"(?m)^" + (self._comment or b"") + rb"[^\n]*(\n|\Z)", b"", block)
 
 
 def find_open_quote(lines: Iterable[str], delimiter: str) -> tuple[int, str] | None:

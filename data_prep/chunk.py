@@ -57,12 +57,25 @@ class Source(Protocol):
     roles: Roles
     num_bytes: int
     """How far reading goes, for the display."""
-    time_unit: TimeUnit | None
-    """What the time column says of itself; None for numbers and text."""
+
+    @property
+    def time_unit(self) -> TimeUnit | None:
+        """What the time column says of itself; None for numbers and text."""
+        ...
 
     @property
     def form(self) -> TextForm | None:
         """How it is written, if it is delimited text."""
+        ...
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Of each value that an event has."""
+        ...
+
+    @property
+    def id_kinds(self) -> str | None:
+        """Whether ids are text or whole numbers, where types say it."""
         ...
 
     def sample(self) -> list[pa.Array]:

@@ -91,6 +91,7 @@ def _preparation(
         time=roles.names[roles.time],
         label=roles.name_of(roles.label),
         features=tuple(roles.feature_names),
+        feature_names=tuple(source.feature_names),
         time_unit=first.rule.unit,
         time_format=first.rule.format,
         text=None

@@ -107,5 +107,5 @@ class FirstPass:
         if self._matrix:
             return MatrixFeatures(staging, self._matrix)
         if first.roles.features:
-            return ColumnFeatures(staging, len(first.roles.features), will_be_sorted=job.sort)
+            return ColumnFeatures(staging, len(first.feature_names), will_be_sorted=job.sort)
         return None

@@ -33,6 +33,7 @@ class TextSource:
     """One file of delimited text."""
 
     time_unit: TimeUnit | None = None
+    id_kinds: str | None = None
 
     def __init__(self, place: Place, layout: Layout) -> None:
         self.place, self.name, self.num_bytes = place, place.name, place.num_bytes
@@ -63,6 +64,10 @@ class TextSource:
     def sample(self) -> list[pa.Array]:
         columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self.roles.names)
         return [pa.array([field.strip() for field in column], pa.string()) for column in columns]
+
+    @property
+    def feature_names(self) -> list[str]:
+        return self.roles.feature_names
 
     def about(self) -> str:
         mark = {"\t": "tabs", " ": "blanks"}.get(self.form.delimiter, repr(self.form.delimiter))

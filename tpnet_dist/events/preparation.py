@@ -39,6 +39,8 @@ class Preparation:
     label: str | None = None
     features: tuple[str, ...] = ()
     """Columns of edge features, in order."""
+    feature_names: tuple[str, ...] = ()
+    """Of each value that an event has: a column of lists has several."""
     time_unit: TimeUnit = "s"
     """What numbers count, or iso for dates."""
     time_format: str | None = None

@@ -35,6 +35,8 @@ class Conversion:
 
     @property
     def inputs_name(self) -> str:
+        if not self.inputs:
+            return "the table"
         return (
             self.inputs[0] if len(self.inputs) == 1 else f"{self.inputs[0]} and {len(self.inputs) - 1} more"
         )

@@ -10,8 +10,8 @@ from tyro.conf import Positional
 
 from data_prep.closing_line import say_done
 from data_prep.conversion import Conversion
-from data_prep.convert import convert
 from data_prep.layout import Layout
+from data_prep.pipeline import convert
 from data_prep.presets import PRESETS, FormatName, find_companions
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError
@@ -91,15 +91,15 @@ class Convert:
         if _URL.match(out):
             raise InputError(f"{out}: a data folder is made on a local disk; give a path")
         out_dir = Path(out)
-        _refuse_input_in_output(inputs, out_dir)
-        job, display = self._job(inputs), display_for(rank=0)
+        job, display = self.job(inputs, out_dir), display_for(rank=0)
         manifest = convert(job, out_dir, overwrite=self.overwrite, display=display, dry_run=self.dry_run)
         if manifest is None:
             print(f"{out_dir}: nothing is written, because of --dry-run")
         else:
             say_done(manifest, out_dir, time.monotonic() - started)
 
-    def _job(self, inputs: list[str]) -> Conversion:
+    def job(self, inputs: list[str], out_dir: Path) -> Conversion:
+        _refuse_input_in_output(inputs, out_dir)
         preset = PRESETS[self.format]
         edge_matrix = node_matrix = None
         if preset.has_companions:

@@ -1,5 +1,6 @@
 """The sources of a conversion: each input, by what it holds."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from data_prep.chunk import Source
@@ -15,10 +16,11 @@ _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 
 
-def open_sources(job: Conversion, spool: Path) -> list[Source]:
-    """All inputs, in order, with the same columns in the same roles. `spool`: where standard input is
-    kept."""
-    sources = [_open(place, job) for place in places_of(job.inputs, spool)]
+def open_sources(job: Conversion, spool: Path, tables: Sequence[TableReader] = ()) -> list[Source]:
+    """All inputs, in order, with the same columns in the same roles. `spool`: where standard input is kept.
+    `tables`: sources in memory, instead."""
+    sources: list[Source] = [TableSource(table, job.layout) for table in tables]
+    sources += [_open(place, job) for place in places_of(job.inputs, spool)]
     for source in sources[1:]:
         _require_alike(sources[0], source)
     return sources

@@ -1,5 +1,6 @@
 """The route of a raw file: parse and code (first pass), assign dense ids, write shards (second pass)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from data_prep.dense_ids import assign_dense_ids
 from data_prep.feature_files import load_matrix, write_node_features
 from data_prep.first_pass import FirstPass
 from data_prep.sources import open_sources
+from data_prep.table_readers import TableReader
 from data_prep.times import TimeRanks
 from data_prep.understood import Tell, say_columns, say_log
 from tpnet_dist.errors import InputError
@@ -40,18 +42,22 @@ def convert(
     display: Display,
     tell: Tell = print,
     dry_run: bool = False,
+    tables: Sequence[TableReader] = (),
 ) -> Manifest | None:
     """Make `out_dir` from the inputs; it appears complete or not at all. `tell` gets what was understood of
-    them. With `dry_run`, stop when all has been said."""
+    them. With `dry_run`, stop when all has been said. `tables`: sources in memory, beside those of the
+    job."""
     try:
         with staged_folder(out_dir, overwrite=overwrite or dry_run) as staging:
-            return _convert_into(staging, job, display, tell, dry_run=dry_run)
+            sources = open_sources(job, staging, tables)
+            return _convert_into(staging, job, sources, display, tell, dry_run=dry_run)
     except _DryRun:
         return None
 
 
-def _convert_into(staging: Path, job: Conversion, display: Display, tell: Tell, *, dry_run: bool) -> Manifest:
-    sources = open_sources(job, staging)
+def _convert_into(
+    staging: Path, job: Conversion, sources: list[Source], display: Display, tell: Tell, *, dry_run: bool
+) -> Manifest:
     first = FirstPass(job, sources[0], staging)
     say_columns(sources[0], job, first.rule, tell)
     if len(sources) > 1:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from data_prep.layout import Roles
+from data_prep.raw_features import FeatureReading
 from data_prep.times import TimeForm
 from data_prep.values import TimeRule
 from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
@@ -45,6 +46,7 @@ class Rules:
     """What rows must keep to besides their own form."""
 
     time: TimeRule
+    features: FeatureReading
     must_be_sorted: bool
     num_feature_rows: int | None
 

@@ -4,9 +4,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from data_prep.layout import Layout
+from data_prep.raw_features import FeatureWish
 from data_prep.values import TimeRule
 from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeTable:
+    """A table of node features."""
+
+    source: str
+    node_id: str
+    columns: tuple[str, ...] = ()
+    """None named: all but the id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +39,10 @@ class Conversion:
     time_format: str | None = None
     time_step: float | None = None
     sort: bool = False
+    dedupe: bool = False
+    """Drop events that say the same as an earlier one."""
+    features: FeatureWish = field(default_factory=FeatureWish)
+    node_table: NodeTable | None = None
     accept_doubts: bool = False
     events_per_shard: int = EVENTS_PER_SHARD
     source: dict[str, object] = field(default_factory=dict)

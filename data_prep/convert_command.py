@@ -9,10 +9,11 @@ from typing import Literal
 from tyro.conf import Positional
 
 from data_prep.closing_line import say_done
-from data_prep.conversion import Conversion
+from data_prep.conversion import Conversion, NodeTable
 from data_prep.layout import Layout
 from data_prep.pipeline import convert
 from data_prep.presets import PRESETS, FormatName, find_companions
+from data_prep.raw_features import FeatureWish
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import TimeUnit
@@ -68,6 +69,20 @@ class Convert:
     """Source and destination ids are two id spaces: source 7 and destination 7 are two nodes."""
     one_id_space: bool = False
     """Source 7 and destination 7 are one node, whatever the columns are called."""
+    fill: Literal["0", "mean"] | None = None
+    """Put 0 or the column's mean in place of missing features; without it, they are refused."""
+    one_hot: str | None = None
+    """Columns of categories among the features, comma separated: each category becomes a value of 0 or 1."""
+    standardize: bool = False
+    """Shift and scale each feature to mean 0 and deviation 1."""
+    dedupe: Literal["exact"] | None = None
+    """Drop events that repeat an earlier one in source, destination, time, label and features."""
+    node_features: str | None = None
+    """A table of node features: a file or URL of any kind that events may have."""
+    node_id: str | None = None
+    """Its column of node ids."""
+    node_columns: str | None = None
+    """Its columns of features, comma separated; by default all others."""
     sort: bool = False
     """Sort by time, stably and out of core; without it, unsorted input is an error."""
     shard_events: Count = EVENTS_PER_SHARD
@@ -129,6 +144,9 @@ class Convert:
             time_format=self.time_format,
             time_step=self.time_step,
             sort=self.sort,
+            dedupe=self.dedupe is not None,
+            features=FeatureWish(fill=self.fill, one_hot=_listed(self.one_hot), standardize=self.standardize),
+            node_table=self._node_table(),
             accept_doubts=self.yes,
             events_per_shard=self.shard_events,
             source={
@@ -137,6 +155,17 @@ class Convert:
                 "inputs": [Path(given).name for given in inputs],
             },
         )
+
+    def _node_table(self) -> NodeTable | None:
+        if self.node_features is None:
+            if self.node_id is not None or self.node_columns is not None:
+                raise InputError("--node-id and --node-columns are of --node-features; give it too")
+            return None
+        if self.node_id is None:
+            raise InputError(
+                f"--node-features {self.node_features}: which column holds ids? say it with --node-id"
+            )
+        return NodeTable(source=self.node_features, node_id=self.node_id, columns=_listed(self.node_columns))
 
     def _layout(self, preset: Layout, *, has_matrix: bool) -> Layout:
         """The preset, with what the user said on top."""
@@ -153,6 +182,10 @@ class Convert:
         }
         layout = replace(preset, **{key: value for key, value in said.items() if value is not None})  # type: ignore[arg-type]
         return layout if has_matrix else replace(layout, feature_row=None)
+
+
+def _listed(said: str | None) -> tuple[str, ...]:
+    return () if said is None else tuple(name.strip() for name in said.split(","))
 
 
 def _delimiter(said: str | None) -> str | None:

@@ -9,12 +9,15 @@ import pyarrow as pa
 
 from data_prep.chunk import Chunk, ChunkRejected, Rules, Source
 from data_prep.conversion import Conversion
-from data_prep.feature_files import ColumnFeatures, EdgeFeatures, MatrixFeatures, load_matrix
+from data_prep.duplicates import without_duplicates
+from data_prep.feature_files import ColumnFeatures, EdgeFeatures, MatrixFeatures, Rows, load_matrix
 from data_prep.id_map import DESTINATION, SOURCE, Codes, IdMap
+from data_prep.raw_features import FeatureReading
 from data_prep.spill import CodedEvents, Spill
 from data_prep.times import TimeForm
 from data_prep.values import Rejected
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.features import Features
 from tpnet_dist.files.progress import Display
 from tpnet_dist.files.read_ahead import read_ahead
 
@@ -29,11 +32,15 @@ class FirstPass:
         self.times = TimeForm(self.rule)
         self.spill = Spill(staging / "spill", sort=job.sort)
         self.events = 0
+        self.degrees: Rows | None = None
+        """Of all codes, sources first, if they are not those that the maps counted."""
         self._job = job
         self._matrix = load_matrix(job.edge_matrix) if job.edge_matrix else None
+        self.reading = FeatureReading(job.features)
         self.features = self._choose_features(job, first, staging)
         self._rules = Rules(
             time=self.rule,
+            features=self.reading,
             must_be_sorted=not job.sort,
             num_feature_rows=self._matrix.num_rows if self._matrix else None,
         )
@@ -46,17 +53,45 @@ class FirstPass:
             self._read_source(source, display, bytes_before)
             bytes_before += source.num_bytes
         self.spill.close()
+        if self.features:
+            self.features.settle()
         if self._matrix and self._matrix.num_rows != self.events + 1:
             raise InputError(
                 f"{self._matrix.path}: {self._matrix.num_rows:,} rows, but a padding row and {self.events:,} "
                 f"events need {self.events + 1:,}; use the file that fits"
             )
 
+    def drop_duplicates(self, staging: Path) -> int:
+        """Keep the first of events that say the same; return how many go. Degrees are counted anew."""
+        before, spill = self.events, Spill(staging / "deduplicated", sort=False)
+        offset = 0 if self.sources is self.destinations else len(self.sources)
+        degrees = np.zeros(offset + len(self.destinations), np.int64)
+        self.events = 0
+        for block in without_duplicates(self.spill.read(lambda times: times), self._raw_features):
+            spill.append(block)
+            self.events += len(block)
+            for codes in (block.src, block.dst + offset):
+                degrees += np.bincount(codes, minlength=len(degrees))
+        spill.close()
+        self.spill.remove()
+        self.spill, self.degrees = spill, degrees
+        return before - self.events
+
+    def _raw_features(self, rows: Rows) -> Features | None:
+        return None if self.features is None else self.features.raw_rows(rows)
+
     def log_id(self) -> str:
         """A name for the content: the same events and options give the same log, byte for byte, whatever kind
         of source they came from."""
         job = self._job
-        options = [job.bipartite, self.times.stored_unit, job.time_step, job.sort, job.events_per_shard]
+        options: list[object] = [
+            job.bipartite,
+            self.times.stored_unit,
+            job.time_step,
+            job.sort,
+            job.events_per_shard,
+        ]
+        options += [] if job.features.is_plain and not job.dedupe else [job.features, job.dedupe]
         content = hashlib.sha256(repr(options).encode())
         for digest in self._digests.values():
             content.update(digest.digest())
@@ -107,5 +142,6 @@ class FirstPass:
         if self._matrix:
             return MatrixFeatures(staging, self._matrix)
         if first.roles.features:
-            return ColumnFeatures(staging, len(first.feature_names), will_be_sorted=job.sort)
+            reordered = job.sort or job.dedupe
+            return ColumnFeatures(staging, first.feature_names, self.reading, will_be_reordered=reordered)
         return None

@@ -1,7 +1,7 @@
 """The route of a raw file: parse and code (first pass), assign dense ids, write shards (second pass)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,13 @@ from data_prep.conversion import Conversion
 from data_prep.dense_ids import assign_dense_ids
 from data_prep.feature_files import load_matrix, write_node_features
 from data_prep.first_pass import FirstPass
+from data_prep.node_features import NodeFeatures
 from data_prep.sources import open_sources
 from data_prep.table_readers import TableReader
 from data_prep.times import TimeRanks
 from data_prep.understood import Tell, say_columns, say_log
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.features import NODE_FEATURES_NAME
 from tpnet_dist.events.folder import staged_folder
 from tpnet_dist.events.manifest import MAX_NODES, FeatureRecord, Manifest
 from tpnet_dist.events.preparation import Preparation, SourceRecord, TextForm
@@ -64,12 +66,20 @@ def _convert_into(
         tell(f"  {'and':<12} {len(sources) - 1:,} more, to {sources[-1].name}")
     with display.stage("reading", sum(source.num_bytes for source in sources), unit="rows"):
         first.read(sources, display)
+    if job.dedupe:
+        tell(f"  {'duplicates':<12} {first.drop_duplicates(staging):,} events dropped")
     say_log(first, job, tell)
+    for name, count in first.reading.num_gaps.items():
+        tell(f"  {'missing':<12} {count:,} values of {name}, filled with {job.features.fill}")
+    node_table = None if job.node_table is None else NodeFeatures(job.node_table, job, staging)
     if dry_run:
         raise _DryRun
     records = [record for source in sources if (record := source.record()) is not None]
     nodes = _assign_ids(first)
     node_features = _node_features(job, nodes, staging)
+    if node_table is not None:
+        node_features, said = node_table.write(staging / NODE_FEATURES_NAME, nodes.table)
+        tell(f"  {'node features':<12} {said}")
     with display.stage("writing", first.events):
         writer = _write_events(job, first, nodes, staging, display)
     first.spill.remove()
@@ -82,7 +92,11 @@ def _convert_into(
         bipartite=job.bipartite,
         edge_features=first.features.finish() if first.features else None,
         node_features=node_features,
-        preparation=_preparation(job, sources[0], first, records),
+        preparation=replace(
+            _preparation(job, sources[0], first, records),
+            node_columns=node_table.columns if node_table else (),
+            node_id=job.node_table.node_id if job.node_table else None,
+        ),
     )
 
 
@@ -97,7 +111,8 @@ def _preparation(
         time=roles.names[roles.time],
         label=roles.name_of(roles.label),
         features=tuple(roles.feature_names),
-        feature_names=tuple(source.feature_names),
+        feature_names=tuple(first.features.names) if first.features else (),
+        edge_columns=first.features.columns if first.features else (),
         time_unit=first.rule.unit,
         time_format=first.rule.format,
         text=None
@@ -109,7 +124,15 @@ def _preparation(
             decimal_comma=form.decimal_comma,
         ),
         sources=tuple(records),
-        options={"bipartite": job.bipartite, "time_step": job.time_step, "sort": job.sort},
+        options={
+            "bipartite": job.bipartite,
+            "time_step": job.time_step,
+            "sort": job.sort,
+            "dedupe": job.dedupe,
+            "fill": job.features.fill,
+            "one_hot": list(job.features.one_hot),
+            "standardize": job.features.standardize,
+        },
     )
 
 
@@ -126,7 +149,7 @@ def _assign_ids(first: FirstPass) -> _Nodes:
     maps = [first.sources] if first.sources is first.destinations else [first.sources, first.destinations]
     # of nodes with the same degree, those seen as sources come first, in order of appearance
     order = _together([ids.sources_first() for ids in maps])
-    degree = np.concatenate([ids.degree for ids in maps])
+    degree = first.degrees if first.degrees is not None else np.concatenate([ids.degree for ids in maps])
     if len(degree) > MAX_NODES:
         raise InputError(
             f"{len(degree):,} nodes, but at most {MAX_NODES:,} can be held; use a part of the log"

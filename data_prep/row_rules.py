@@ -32,6 +32,7 @@ from data_prep.values import (
 )
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import preparation
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.shards import Times
 from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
 
@@ -83,7 +84,7 @@ def _pass_unseen(rows: list[list[str]], form: TextForm, roles: Roles, rules: Rul
     try:
         for position in (roles.src, roles.dst):
             parse_ids(column(position), as_text=True)
-        for position in roles.numeric:
+        for position in _numeric(roles, rules):
             parse_numbers(column(position), decimal_comma=form.decimal_comma)
         if roles.feature_row is not None:
             parse_feature_rows(column(roles.feature_row), below=rules.num_feature_rows)
@@ -129,11 +130,20 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
         if row[position].strip() in NULL_SPELLINGS:
             raise RuleBroken(f"{role} id {row[position]!r} is null; fill it in or remove the row")
     times = check_time(row[roles.time].strip(), rules.time)
-    for position in roles.numeric:
-        check_number(row[position].strip(), f"column {roles.names[position]!r}", form.decimal_comma)
+    for position in _numeric(roles, rules):
+        field, is_feature = row[position].strip(), position != roles.label
+        if is_feature and rules.features.wish.fill and field in MISSING_SPELLINGS:
+            continue
+        hint = " or pass --fill 0 or --fill mean" if is_feature and field in MISSING_SPELLINGS else ""
+        check_number(field, f"column {roles.names[position]!r}", form.decimal_comma, hint)
     if roles.feature_row is not None:
         _check_feature_row(row[roles.feature_row], rules.num_feature_rows)
     return times
+
+
+def _numeric(roles: Roles, rules: Rules) -> list[int]:
+    """Columns of numbers; those of categories hold anything."""
+    return [each for each in roles.numeric if roles.names[each] not in rules.features.wish.one_hot]
 
 
 def check_time(field: str, rule: TimeRule) -> Times:
@@ -205,10 +215,10 @@ def check_time_beside_others(field: str, times: Times, rules: Rules, before: Tim
         )
 
 
-def check_number(field: str, what: str, decimal_comma: bool = False) -> None:
+def check_number(field: str, what: str, decimal_comma: bool = False, hint: str = "") -> None:
     value = _as_float(field, decimal_comma)
     if value is None:
-        raise RuleBroken(f"{what} {field!r} is not a number; correct it or remove the row")
+        raise RuleBroken(f"{what} {field!r} is not a number; correct it or remove the row{hint}")
     with np.errstate(over="ignore"):
         if not np.isfinite(np.float32(value)):
             raise RuleBroken(f"{what} {field!r} is not finite in float32; correct it or remove the row")

@@ -19,7 +19,7 @@ _ARROW_STREAM = b"\xff\xff\xff\xff"
 def open_sources(job: Conversion, spool: Path, tables: Sequence[TableReader] = ()) -> list[Source]:
     """All inputs, in order, with the same columns in the same roles. `spool`: where standard input is kept.
     `tables`: sources in memory, instead."""
-    sources: list[Source] = [TableSource(table, job.layout) for table in tables]
+    sources: list[Source] = [TableSource(table, job.layout, job.features.one_hot) for table in tables]
     sources += [_open(place, job) for place in places_of(job.inputs, spool)]
     for source in sources[1:]:
         _require_alike(sources[0], source)
@@ -28,13 +28,13 @@ def open_sources(job: Conversion, spool: Path, tables: Sequence[TableReader] = (
 
 def _open(place: Place, job: Conversion) -> Source:
     """By what it holds; a name alone says little."""
-    reader = _reader_of(place)
+    reader = reader_of_place(place)
     if reader is None:
         return TextSource(place, job.layout)
-    return TableSource(WithPartitions(reader, place.path), job.layout)
+    return TableSource(WithPartitions(reader, place.path), job.layout, job.features.one_hot)
 
 
-def _reader_of(place: Place) -> TableReader | None:
+def reader_of_place(place: Place) -> TableReader | None:
     """None for delimited text."""
     start = first_bytes(place, 4096)
     if start.startswith(b"PAR1"):

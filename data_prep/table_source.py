@@ -1,7 +1,7 @@
 """A typed table as a source of events: which types serve as what, and which row is wrong."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,14 +38,15 @@ class TableSource:
 
     form: TextForm | None = None
 
-    def __init__(self, reader: TableReader, layout: Layout) -> None:
+    def __init__(self, reader: TableReader, layout: Layout, one_hot: Sequence[str] = ()) -> None:
+        """`one_hot`: columns of categories, which may hold text."""
         self.reader, self.name, self.num_bytes = reader, reader.name, reader.num_bytes
         names = list(reader.schema.names)
         self.roles = find_roles(self.name, names, layout, has_names=True)
         self._head = reader.head()
         if not self._head.num_rows:
             raise InputError(f"{self.name}: holds no rows; give a table with at least one event")
-        self._decimal_comma = layout.decimal_comma
+        self._decimal_comma, self._one_hot = layout.decimal_comma, one_hot
         self._require_types()
         self._widths = {position: self._width_of(position) for position in self.roles.features}
         self._recent: deque[tuple[int, pa.RecordBatch]] = deque(maxlen=_KEPT_BATCHES)
@@ -123,7 +124,7 @@ class TableSource:
             dst=self._ids(batch, roles.dst),
             time=parse_times(self._column(batch, roles.time), rules.time),
             label=None if label is None else parse_numbers(self._column(batch, label)),
-            features=self._features(batch) if roles.features else None,
+            features=self._features(batch, rules) if roles.features else None,
             feature_row=None if row is None else parse_feature_rows(self._column(batch, row), below=None),
         )
 
@@ -139,14 +140,15 @@ class TableSource:
         # JSON lines of which none has the key
         return pa.nulls(batch.num_rows) if place < 0 else batch.column(place)
 
-    def _features(self, batch: pa.RecordBatch) -> Matrix:
+    def _features(self, batch: pa.RecordBatch, rules: Rules) -> Matrix:
         parts = []
         for position, width in self._widths.items():
             column = self._column(batch, position)
             if width is None:
-                parts.append(parse_numbers(column, decimal_comma=self._decimal_comma)[:, None])
+                name, comma = self.roles.names[position], self._decimal_comma
+                parts.append(rules.features.column(column, name, decimal_comma=comma)[:, None])
             else:
-                parts.append(_list_values(column, width))
+                parts.append(_list_values(column, width, rules, self.roles.names[position]))
         return np.column_stack(parts)
 
     def _type(self, position: int) -> pa.DataType:
@@ -158,7 +160,7 @@ class TableSource:
         kind = self._type(position)
         if pa.types.is_fixed_size_list(kind):
             return int(kind.list_size)
-        if not _is_list(kind):
+        if not is_list(kind):
             return None
         first = self._head.column(self.roles.names[position])[0]
         if not first.is_valid or not len(first):
@@ -185,6 +187,8 @@ class TableSource:
         ]
         for position, what, can_be, wanted in rules:
             if position is None or can_be(self._type(position)):
+                continue
+            if position in roles.features and roles.names[position] in self._one_hot:
                 continue
             kind, name = self._type(position), roles.names[position]
             if pa.types.is_null(kind):
@@ -226,7 +230,7 @@ class TableSource:
             times = check_time(str(written).strip(), rules.time)
         check_time_beside_others(str(written), times, rules, before)
         for position in roles.numeric:
-            self._check_number(self._column(row, position), position)
+            self._check_number(self._column(row, position), position, rules)
         before.observe(times)
 
     def _check_id(self, column: pa.Array, role: str) -> None:
@@ -240,9 +244,11 @@ class TableSource:
                 f"{role} id {value!r} is neither text nor a whole number of 64 bits; correct it"
             ) from None
 
-    def _check_number(self, column: pa.Array, position: int) -> None:
-        what, width = f"column {self.roles.names[position]!r}", self._widths.get(position)
-        value = column[0].as_py()
+    def _check_number(self, column: pa.Array, position: int, rules: Rules) -> None:
+        name, width = self.roles.names[position], self._widths.get(position)
+        what, value, wish = f"column {name!r}", column[0].as_py(), rules.features.wish
+        if name in wish.one_hot or (value is None and wish.fill and width is None):
+            return
         if value is None:
             raise RuleBroken(
                 f"{what} is missing; fill it in, remove the row, or pass --fill 0 or --fill mean"
@@ -258,7 +264,7 @@ class TableSource:
             check_number("missing" if each is None else str(each), what)
 
 
-def _list_values(column: pa.Array, width: int) -> Matrix:
+def _list_values(column: pa.Array, width: int, rules: Rules, name: str) -> Matrix:
     """A matrix of a list column; every row has as many values."""
     if column.null_count:
         raise Rejected
@@ -266,10 +272,10 @@ def _list_values(column: pa.Array, width: int) -> Matrix:
         lengths = pc.list_value_length(column)
         if pc.any(pc.not_equal(lengths, width)).as_py():
             raise Rejected
-    return parse_numbers(pc.list_flatten(column)).reshape(len(column), width)
+    return rules.features.column(pc.list_flatten(column), name).reshape(len(column), width)
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
     tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(test(kind) for test in tests)
 
@@ -280,7 +286,7 @@ def _can_be_number(kind: pa.DataType) -> bool:
 
 
 def _can_be_feature(kind: pa.DataType) -> bool:
-    return _can_be_number(kind.value_type if _is_list(kind) else kind)
+    return _can_be_number(kind.value_type if is_list(kind) else kind)
 
 
 def _can_be_id(kind: pa.DataType) -> bool:

@@ -17,8 +17,9 @@ from data_prep.places import Place
 from data_prep.raw_files import RawFile, first_lines, open_text, unreadable
 from data_prep.row_rules import TextForm, raise_first_offence
 from data_prep.times import TimeForm
-from data_prep.values import Rejected, finite, parse_feature_rows, parse_numbers, parse_times
+from data_prep.values import Rejected, parse_feature_rows, parse_numbers, parse_times
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.preparation import SourceRecord, TimeUnit
 from tpnet_dist.files.csv_quotes import EventLines, find_open_quote
 
@@ -82,7 +83,7 @@ class TextSource:
         raw = RawFile(self.place)  # not closed here: Arrow may still be reading ahead when we stop
         lines = EventLines(raw.stream, self.form.lines_before_rows, self.form.comment)
         try:
-            for batch in self._open(lines):
+            for batch in self._open(lines, rules):
                 if batch.num_rows:
                     yield self._parse(batch, rules, first_row, raw.bytes_read)
                 first_row += batch.num_rows
@@ -99,9 +100,10 @@ class TextSource:
     def explain(self, rules: Rules, from_row: int, before: TimeForm) -> NoReturn:
         raise_first_offence(self.place, self.form, self.roles, rules, from_row=from_row, before=before)
 
-    def _open(self, lines: EventLines) -> Any:  # noqa: ANN401 — Arrow has no types
-        roles = self.roles
-        numeric = [] if self.form.decimal_comma else roles.numeric
+    def _open(self, lines: EventLines, rules: Rules) -> Any:  # noqa: ANN401 — Arrow has no types
+        roles, wish = self.roles, rules.features.wish
+        numeric = [each for each in roles.numeric if roles.names[each] not in wish.one_hot]
+        numeric = [] if self.form.decimal_comma else numeric
         types = {
             str(position): pa.float32() if position in numeric else pa.string() for position in roles.used
         }
@@ -113,7 +115,10 @@ class TextSource:
                 ),
                 pyarrow.csv.ParseOptions(delimiter=self.form.delimiter, newlines_in_values=True),
                 pyarrow.csv.ConvertOptions(
-                    include_columns=list(types), column_types=types, null_values=[], strings_can_be_null=False
+                    include_columns=list(types),
+                    column_types=types,
+                    null_values=MISSING_SPELLINGS if wish.fill else [],
+                    strings_can_be_null=False,
                 ),
             )
         except pa.ArrowInvalid as error:
@@ -128,7 +133,8 @@ class TextSource:
             return batch.column(str(position))
 
         def numbers(position: int) -> Any:  # noqa: ANN401
-            return parse_numbers(column(position), decimal_comma=self.form.decimal_comma)
+            name, comma = roles.names[position], self.form.decimal_comma
+            return rules.features.column(column(position), name, decimal_comma=comma)
 
         return Chunk(
             first_row=first_row,
@@ -136,14 +142,15 @@ class TextSource:
             src=column(roles.src),
             dst=column(roles.dst),
             time=parse_times(column(roles.time), rules.time),
-            label=None if roles.label is None else numbers(roles.label),
-            features=finite(np.column_stack([numbers(position) for position in roles.features]))
-            if roles.features
-            else None,
+            label=None if roles.label is None else self._label(column(roles.label)),
+            features=np.column_stack([numbers(each) for each in roles.features]) if roles.features else None,
             feature_row=None
             if roles.feature_row is None
             else parse_feature_rows(column(roles.feature_row), below=None),
         )
+
+    def _label(self, column: pa.Array) -> Any:  # noqa: ANN401
+        return parse_numbers(column, decimal_comma=self.form.decimal_comma)
 
     def _require_closed_quotes(self) -> None:
         """Every line is a row or a part of a value that was meant to have several."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from tpnet_dist.events.feature_rules import FeatureColumn
+
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 
 
@@ -47,6 +49,11 @@ class Preparation:
     """How dates are written, if not by ISO 8601."""
     text: TextForm | None = None
     """Of the first file; None if it is no delimited text."""
+    edge_columns: tuple[FeatureColumn, ...] = ()
+    """What was made of each feature column, or value of one of lists; none if values are as they were."""
+    node_columns: tuple[FeatureColumn, ...] = ()
+    node_id: str | None = None
+    """Of the table of node features."""
     sources: tuple[SourceRecord, ...] = ()
     options: dict[str, object]
     """What else decides what the folder holds, by flag."""

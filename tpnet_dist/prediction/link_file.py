@@ -19,6 +19,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import raw_values, transform
 from tpnet_dist.events.preparation import TextForm
 from tpnet_dist.events.raw_ids import Ids
 from tpnet_dist.events.text_columns import (
@@ -200,7 +201,9 @@ class LinkFile:
         anything. The type of a time is no block's to decide for those after it."""
         form, names = self._text_form
         texts = [name for name in self.names.values() if name is not None]
-        types = {name: pa.string() if name in texts else pa.float32() for name in wanted}
+        prepared = self.columns.preparation
+        as_written = prepared is not None and bool(prepared.edge_columns)
+        types = {name: pa.string() if name in texts or as_written else pa.float32() for name in wanted}
         skipped = int(names is not None and form.has_header)
         num_rows = 0
         with pa.input_stream(self.path) as stream:
@@ -304,9 +307,16 @@ class LinkFile:
         raise InputError(f"{self.path}: column {self.time}: {wrong}; give numbers or ISO dates")
 
     def _features(self, batch: pa.RecordBatch) -> npt.NDArray[np.float32]:
+        prepared = self.columns.preparation
+        own = prepared is not None and self._feature_names() == list(prepared.features)
+        if prepared is not None and prepared.edge_columns and own:
+            try:
+                raw = raw_values(prepared.edge_columns, batch.column)
+            except InputError as error:
+                raise InputError(f"{self.path}: {error}") from error
+            return transform(prepared.edge_columns, raw)
         names = self._feature_names()
-        columns = [pc.cast(batch.column(name), pa.float32()) for name in names]
-        rows = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+        rows = np.column_stack([_numbers(batch.column(name)) for name in names])
         if not np.isfinite(rows).all():
             raise InputError(f"{self.path}: a feature is missing or not finite; correct it")
         return rows.astype(np.float32)
@@ -321,6 +331,14 @@ def content_key(path: Path) -> str:
         while block := file.read(_BLOCK_BYTES):
             checksum = zlib.crc32(block, checksum)
     return f"{path.stat().st_size:,} bytes, checksum {checksum:08x}"
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[np.float32]:
+    """A column of numbers, or of lists of them."""
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    flat = pc.list_flatten(column) if is_list or pa.types.is_fixed_size_list(column.type) else column
+    numbers: npt.NDArray[np.float32] = pc.cast(flat, pa.float32()).to_numpy(zero_copy_only=False)
+    return numbers.reshape(len(column), -1)
 
 
 def _dates(nanoseconds: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

@@ -1,7 +1,5 @@
 """What the user calls a column — a name, a position, nothing — to a position."""
 
-from pathlib import Path
-
 from tpnet_dist.errors import InputError
 
 ALIASES = {
@@ -14,8 +12,8 @@ ALIASES = {
 class ColumnFinder:
     """Finds columns of one file; `names` are positions as text where the file names none."""
 
-    def __init__(self, path: Path, names: list[str], has_names: bool) -> None:
-        self.path, self.names, self.has_names = path, names, has_names
+    def __init__(self, where: str, names: list[str], has_names: bool) -> None:
+        self.where, self.names, self.has_names = where, names, has_names
 
     def required(self, role: str, wish: str | None, default: int) -> int:
         if wish is not None:
@@ -27,9 +25,9 @@ class ColumnFinder:
             if alias in lowered:
                 return lowered.index(alias)
         if "comma_separated_list_of_features" in lowered:
-            raise InputError(f"{self.path}: this is JODIE's layout; pass --format jodie")
+            raise InputError(f"{self.where}: this is JODIE's layout; pass --format jodie")
         raise InputError(
-            f"{self.path}: no {role} column among {self.names} (looked for {', '.join(ALIASES[role])}); "
+            f"{self.where}: no {role} column among {self.names} (looked for {', '.join(ALIASES[role])}); "
             f"name it with --{role}"
         )
 
@@ -41,7 +39,8 @@ class ColumnFinder:
         kind = "columns" if self.has_names else "columns (no header, so by position from 0)"
         shown = ", ".join(self.names[:12]) + (", …" if len(self.names) > 12 else "")
         raise InputError(
-            f"{self.path}: no column {wish!r}; the file has {len(self.names)} {kind}: {shown}; correct {flag}"
+            f"{self.where}: no column {wish!r}; the file has {len(self.names)} {kind}: {shown}; "
+            f"correct {flag}"
         )
 
     def features(self, wishes: tuple[str, ...]) -> tuple[int, ...]:
@@ -53,6 +52,6 @@ class ColumnFinder:
                 positions += range(int(wish[:-1]), len(self.names))
             else:
                 raise InputError(
-                    f"{self.path}: --features {wish} begins beyond the {len(self.names)} columns; correct it"
+                    f"{self.where}: --features {wish} begins beyond the {len(self.names)} columns; correct it"
                 )
         return tuple(positions)

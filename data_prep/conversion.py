@@ -2,31 +2,61 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from data_prep.layout import Layout
-from data_prep.values import TimeUnit
+from data_prep.raw_features import FeatureWish
+from data_prep.values import TimeRule
+from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeTable:
+    """A table of node features."""
+
+    source: str
+    node_id: str
+    columns: tuple[str, ...] = ()
+    """None named: all but the id."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conversion:
     """Everything that decides what the data folder holds."""
 
-    inputs: tuple[Path, ...]
+    inputs: tuple[str, ...]
+    """Paths, folders, globs, URLs, or - for standard input."""
     layout: Layout
     edge_matrix: Path | None = None
     """A `.npy` with edge features; the layout's `feature_row` column points into it."""
     node_matrix: Path | None = None
     """A `.npy` with node features; its row is the raw id."""
     bipartite: bool = False
-    time_unit: TimeUnit = "s"
+    one_id_space: bool = False
+    """Said in so many words."""
+    time_unit: TimeUnit | None = None
+    """None: seconds, or what a typed column says itself."""
+    time_format: str | None = None
     time_step: float | None = None
     sort: bool = False
+    dedupe: bool = False
+    """Drop events that say the same as an earlier one."""
+    features: FeatureWish = field(default_factory=FeatureWish)
+    node_table: NodeTable | None = None
+    accept_doubts: bool = False
     events_per_shard: int = EVENTS_PER_SHARD
-    source: dict[str, Any] = field(default_factory=dict)
+    source: dict[str, object] = field(default_factory=dict)
     """What the manifest tells people about where the log came from."""
 
-    def options(self) -> list[object]:
-        """What besides the input's content changes the output."""
-        return [self.bipartite, self.time_unit, self.time_step, self.sort, self.events_per_shard]
+    @property
+    def inputs_name(self) -> str:
+        if not self.inputs:
+            return "the table"
+        return (
+            self.inputs[0] if len(self.inputs) == 1 else f"{self.inputs[0]} and {len(self.inputs) - 1} more"
+        )
+
+    def time_rule(self, own_unit: TimeUnit | None) -> TimeRule:
+        """`own_unit`: what a typed time column says of itself, such as iso for timestamps."""
+        unit = own_unit or self.time_unit or ("iso" if self.time_format else "s")
+        return TimeRule(unit=unit, format=self.time_format, decimal_comma=self.layout.decimal_comma)

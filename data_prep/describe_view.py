@@ -1,7 +1,6 @@
 """Show a `LogSummary` to people: tables that fit 80 columns and a chart of events over time."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from rich.box import SIMPLE_HEAD
@@ -10,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from data_prep.measure import LogSummary, ShardSummary, TimeHistogram
-from tpnet_dist.events.unix_times import are_unix_times
+from tpnet_dist.events.preparation import Preparation
+from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
 
-MAX_SHARD_ROWS = 8
+MAX_SHARD_ROWS, MAX_NAMES = 8, 12
 LARGE_TIME_GROUP = 200
 """The default timestamp batch: a larger group of equal times is always cut by batching by events."""
 
@@ -20,14 +20,14 @@ _CHART_COLUMNS = 48
 _CHART_ROWS = 5
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = " ..::||##"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DURATIONS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
 
 
 def print_summary(summary: LogSummary, console: Console) -> None:
     """Overview, degrees, shards and the chart, in this order."""
     plain = console.options.ascii_only
     console.print(_overview(summary), "")
+    if summary.preparation is not None:
+        console.print(_columns(summary.preparation), "")
     console.print(_degrees(summary), "")
     console.print(_shards(summary.shards, ellipsis="..." if plain else "…"), "")
     console.print(_chart(summary, _ASCII_LEVELS if plain else _LEVELS))
@@ -50,7 +50,7 @@ def _overview_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
     yield "events", f"{summary.events:,}", ""
     yield "nodes", f"{summary.nodes:,}", f"{summary.nodes_with_events:,} with events"
     yield "sources", f"{summary.sources:,}", "bipartite" if summary.bipartite else ""
-    yield "destinations", f"{summary.destinations:,}", ""
+    yield "destinations", f"{summary.destinations:,}", _on_both_sides(summary)
     yield from _time_rows(summary)
     yield "self-loops", f"{summary.self_loops:,}", _share(summary.self_loops, summary.events)
     yield "distinct edges", f"{summary.distinct_edges:,}", "ordered pairs"
@@ -61,13 +61,42 @@ def _overview_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
     yield "bytes on disk", f"{summary.bytes_on_disk:,}", _binary_size(summary.bytes_on_disk)
 
 
+def _on_both_sides(summary: LogSummary) -> str:
+    return "" if summary.bipartite else f"{summary.nodes_on_both_sides:,} on both sides"
+
+
+def _columns(preparation: Preparation) -> Table:
+    """What the user's columns were taken for, and which files they came from."""
+    table = _new_table("Read from", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    unit = preparation.time_format or preparation.time_unit
+    rows = [
+        ("source", preparation.src),
+        ("destination", preparation.dst),
+        ("time", f"{preparation.time} ({unit})"),
+    ]
+    rows += [("label", preparation.label)] if preparation.label is not None else []
+    rows += [("features", _some(preparation.features))] if preparation.features else []
+    rows += [("not used", _some(preparation.unused))] if preparation.unused else []
+    rows += [("files", _some([source.name for source in preparation.sources]))]
+    for name, value in rows:
+        table.add_row(name, Text(value))
+    return table
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + rest
+
+
 def _time_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
     dates = _dates(summary)
     for name, time, date in zip(
         ("first time", "last time"), (summary.first_time, summary.last_time), dates or ("", ""), strict=True
     ):
         yield name, f"{time:,}", f"{summary.time_unit}   {date}".rstrip()
-    yield "span", _duration(summary.span_seconds), ""
+    yield "span", duration(summary.span_seconds), ""
     groups = (
         f"{summary.events_per_distinct_time:,.1f} events each, at most {summary.largest_equal_time_group:,}"
     )
@@ -151,19 +180,8 @@ def _dates(summary: LogSummary) -> tuple[str, str] | None:
     ends = summary.first_time, summary.last_time
     if not are_unix_times(*ends, summary.seconds_per_tick):
         return None
-    first, last = (_date(time * summary.seconds_per_tick) for time in ends)
+    first, last = (date_of(time * summary.seconds_per_tick) for time in ends)
     return first, last
-
-
-def _date(seconds: float) -> str:
-    return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _duration(seconds: float) -> str:
-    for name, size in _DURATIONS:
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.1f} {name}"
-    return f"{seconds:,.6g} seconds"
 
 
 def _share(part: int, whole: int) -> str:

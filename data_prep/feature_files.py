@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from data_prep.csv_stream import Chunk
+from data_prep.chunk import Chunk
+from data_prep.raw_features import Blocks, FeatureReading
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import FeatureColumn, transform
 from tpnet_dist.events.features import EDGE_FEATURES_NAME, NODE_FEATURES_NAME, Features, FeatureWriter
 from tpnet_dist.events.manifest import FeatureRecord
 
@@ -64,21 +66,55 @@ def load_matrix(path: Path) -> Matrix | None:
 
 
 class EdgeFeatures(Protocol):
-    """First pass: `take` a chunk's features, saying in which row each event's lie. Second: `place` them."""
+    """First pass: `take` a chunk's features, saying in which row each event's lie; then `settle`. Second
+    pass: `place` them."""
 
+    columns: tuple[FeatureColumn, ...]
+
+    @property
+    def names(self) -> list[str]: ...
+    def settle(self) -> None: ...
+    def raw_rows(self, rows: Rows) -> Features | None: ...
     def take(self, chunk: Chunk) -> Rows: ...
     def place(self, rows: Rows) -> None: ...
     def finish(self) -> FeatureRecord: ...
 
 
 class ColumnFeatures:
-    """Features as columns of the CSV. Kept aside if sorting will change their order, else final at once."""
+    """Features as columns of the sources. Kept aside if their order or their values will change, else final
+    at once."""
 
-    def __init__(self, staging: Path, width: int, *, will_be_sorted: bool) -> None:
-        final = staging / EDGE_FEATURES_NAME
-        self._taken = FeatureWriter(staging / "unsorted_features.npy" if will_be_sorted else final, width)
-        self._placed = FeatureWriter(final, width) if will_be_sorted else None
+    def __init__(
+        self, staging: Path, names: list[str], reading: FeatureReading, *, will_be_reordered: bool
+    ) -> None:
+        self._final, self._names, self._reading = staging / EDGE_FEATURES_NAME, names, reading
+        self._is_final = not will_be_reordered and reading.wish.is_plain and not reading.known
+        self._taken = FeatureWriter(
+            self._final if self._is_final else staging / "raw_features.npy", len(names)
+        )
+        self._placed: FeatureWriter | None = None
         self._unsorted: Matrix | None = None
+        self.columns: tuple[FeatureColumn, ...] = ()
+        """What is made of each; none if values are as they were."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of the values that an event has."""
+        return [name for column in self.columns for name in column.names] or self._names
+
+    def settle(self) -> None:
+        """All have been taken: find out what is made of them."""
+        if self._is_final:
+            return
+        self._taken.close()
+        raw = self._unsorted = Matrix(self._taken.path)
+        if not self._reading.wish.is_plain or self._reading.known:
+            self.columns = self._reading.columns(self._names, Blocks(raw.rows, raw.num_rows))
+        self._placed = FeatureWriter(self._final, len(self.names))
+
+    def raw_rows(self, rows: Rows) -> Features | None:
+        """As they were read; None if they are final already."""
+        return None if self._unsorted is None else self._unsorted.rows(rows)
 
     def take(self, chunk: Chunk) -> Rows:
         assert chunk.features is not None
@@ -87,12 +123,16 @@ class ColumnFeatures:
         return np.arange(first, self._taken.rows)
 
     def place(self, rows: Rows) -> None:
-        if self._placed is None:
+        if self._placed is None or self._unsorted is None:
             return
-        if self._unsorted is None:
-            self._taken.close()
-            self._unsorted = Matrix(self._taken.path)
-        self._placed.append(self._unsorted.rows(rows))
+        values = self._unsorted.rows(rows)
+        if self.columns:
+            values = transform(self.columns, self._reading.renumber(values, self.columns))
+        if not np.isfinite(values).all():
+            raise InputError(
+                "a feature is beyond float32 when it is put to one scale; leave --standardize away"
+            )
+        self._placed.append(values)
 
     def finish(self) -> FeatureRecord:
         writer = self._placed or self._taken
@@ -108,6 +148,14 @@ class MatrixFeatures:
     def __init__(self, staging: Path, matrix: Matrix) -> None:
         self._matrix = matrix
         self._writer = FeatureWriter(staging / EDGE_FEATURES_NAME, matrix.width)
+        self.columns: tuple[FeatureColumn, ...] = ()
+        self.names: list[str] = []
+
+    def settle(self) -> None:
+        pass
+
+    def raw_rows(self, rows: Rows) -> Features | None:
+        return self._matrix.rows(rows)
 
     def take(self, chunk: Chunk) -> Rows:
         assert chunk.feature_row is not None

@@ -1,22 +1,23 @@
 """Read every input once: codes for ids, degrees, the form of times. The events go to the spill."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
+from data_prep.chunk import Chunk, ChunkRejected, Rules, Source
 from data_prep.conversion import Conversion
-from data_prep.csv_stream import Chunk, ChunkRejected, stream_chunks
-from data_prep.feature_files import ColumnFeatures, EdgeFeatures, MatrixFeatures, load_matrix
-from data_prep.id_map import Codes, IdMap
-from data_prep.layout import Table
-from data_prep.row_rules import Rules, raise_first_offence
+from data_prep.duplicates import without_duplicates
+from data_prep.feature_files import ColumnFeatures, EdgeFeatures, MatrixFeatures, Rows, load_matrix
+from data_prep.id_map import DESTINATION, SOURCE, Codes, IdMap
+from data_prep.raw_features import FeatureReading
 from data_prep.spill import CodedEvents, Spill
 from data_prep.times import TimeForm
 from data_prep.values import Rejected
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.features import Features
 from tpnet_dist.files.progress import Display
 from tpnet_dist.files.read_ahead import read_ahead
 
@@ -24,54 +25,92 @@ from tpnet_dist.files.read_ahead import read_ahead
 class FirstPass:
     """What is known once all inputs have been read."""
 
-    def __init__(self, job: Conversion, tables: list[Table], staging: Path) -> None:
+    def __init__(self, job: Conversion, first: Source, staging: Path) -> None:
         self.sources = IdMap()
         self.destinations = IdMap() if job.bipartite else self.sources
-        self.times = TimeForm(job.time_unit)
+        self.rule = job.time_rule(first.time_unit)
+        self.times = TimeForm(self.rule)
         self.spill = Spill(staging / "spill", sort=job.sort)
         self.events = 0
+        self.degrees: Rows | None = None
+        """Of all codes, sources first, if they are not those that the maps counted."""
+        self._job = job
         self._matrix = load_matrix(job.edge_matrix) if job.edge_matrix else None
-        self.features = self._choose_features(job, tables[0], staging)
+        self.reading = FeatureReading(job.features)
+        self.features = self._choose_features(job, first, staging)
         self._rules = Rules(
-            unit=job.time_unit,
+            time=self.rule,
+            features=self.reading,
             must_be_sorted=not job.sort,
             num_feature_rows=self._matrix.num_rows if self._matrix else None,
         )
-        self._content = hashlib.sha256(repr(job.options()).encode())
+        # a digest for each column: they do not depend on how the log is cut into chunks
+        self._digests = {name: hashlib.sha256() for name in ("src", "dst", "label", "features", "row")}
 
-    def read(self, tables: list[Table], display: Display) -> None:
+    def read(self, sources: Sequence[Source], display: Display) -> None:
         bytes_before = 0
-        for table in tables:
-            self._read_file(table, display, bytes_before)
-            bytes_before += table.path.stat().st_size
+        for source in sources:
+            self._read_source(source, display, bytes_before)
+            bytes_before += source.num_bytes
         self.spill.close()
+        if self.features:
+            self.features.settle()
         if self._matrix and self._matrix.num_rows != self.events + 1:
             raise InputError(
                 f"{self._matrix.path}: {self._matrix.num_rows:,} rows, but a padding row and {self.events:,} "
                 f"events need {self.events + 1:,}; use the file that fits"
             )
 
-    def log_id(self) -> str:
-        """A name for the content: the same input and options give the same log, byte for byte."""
-        digest = self._content.copy()
-        for ids in (self.sources, self.destinations):
-            digest.update(pa.record_batch([ids.raw], ["raw"]).serialize())
-        return digest.hexdigest()[:16]
+    def drop_duplicates(self, staging: Path) -> int:
+        """Keep the first of events that say the same; return how many go. Degrees are counted anew."""
+        before, spill = self.events, Spill(staging / "deduplicated", sort=False)
+        offset = 0 if self.sources is self.destinations else len(self.sources)
+        degrees = np.zeros(offset + len(self.destinations), np.int64)
+        self.events = 0
+        for block in without_duplicates(self.spill.read(lambda times: times), self._raw_features):
+            spill.append(block)
+            self.events += len(block)
+            for codes in (block.src, block.dst + offset):
+                degrees += np.bincount(codes, minlength=len(degrees))
+        spill.close()
+        self.spill.remove()
+        self.spill, self.degrees = spill, degrees
+        return before - self.events
 
-    def _read_file(self, table: Table, display: Display, bytes_before: int) -> None:
+    def _raw_features(self, rows: Rows) -> Features | None:
+        return None if self.features is None else self.features.raw_rows(rows)
+
+    def log_id(self) -> str:
+        """A name for the content: the same events and options give the same log, byte for byte, whatever kind
+        of source they came from."""
+        job = self._job
+        options: list[object] = [
+            job.bipartite,
+            self.times.stored_unit,
+            job.time_step,
+            job.sort,
+            job.events_per_shard,
+        ]
+        options += [] if job.features.is_plain and not job.dedupe else [job.features, job.dedupe]
+        content = hashlib.sha256(repr(options).encode())
+        for digest in self._digests.values():
+            content.update(digest.digest())
+        content.update(self.times.final_digest())
+        for ids in (self.sources, self.destinations):
+            content.update(pa.record_batch([ids.raw], ["raw"]).serialize())
+        return content.hexdigest()[:16]
+
+    def _read_source(self, source: Source, display: Display, bytes_before: int) -> None:
         first_row = 0
         try:
-            for chunk in read_ahead(stream_chunks(table, self._rules.unit), depth=2):
+            for chunk in read_ahead(source.chunks(self._rules), depth=2):
                 first_row = chunk.first_row
                 self._take(chunk)
                 display.advance(len(chunk), position=bytes_before + chunk.bytes_read)
         except ChunkRejected as rejected:
-            self._explain(table, rejected.first_row)
+            source.explain(self._rules, rejected.first_row, self.times)
         except Rejected:
-            self._explain(table, first_row)
-
-    def _explain(self, table: Table, from_row: int) -> NoReturn:
-        raise_first_offence(table, self._rules, from_row=from_row, before=self.times)
+            source.explain(self._rules, first_row, self.times)
 
     def _take(self, chunk: Chunk) -> None:
         if not self.times.accepts(chunk.time, in_order=self._rules.must_be_sorted):
@@ -82,22 +121,27 @@ class FirstPass:
         if (limit := self._rules.num_feature_rows) is not None and rows.max() >= limit:
             raise Rejected
         self.times.observe(chunk.time)
+        self.times.digest(chunk.time)
         self.spill.append(CodedEvents(src, dst, chunk.time, label, rows))
         self.events += len(chunk)
-        for column in (src, dst, chunk.time, label, chunk.features):
+        columns = {"src": src, "dst": dst, "label": chunk.label, "features": chunk.features}
+        for name, column in (*columns.items(), ("row", chunk.feature_row)):
             if column is not None:
-                self._content.update(np.ascontiguousarray(column).data)
+                self._digests[name].update(np.ascontiguousarray(column).data)
 
-    def _encode(self, chunk: Chunk) -> tuple[Codes, Codes]:
+    def _encode(self, chunk: Chunk) -> list[Codes]:
         """One look-up for both columns where they share an id space."""
         if self.sources is self.destinations:
-            both = self.sources.encode(pa.concat_arrays([chunk.src, chunk.dst]))
-            return both[: len(chunk)], both[len(chunk) :]
-        return self.sources.encode(chunk.src), self.destinations.encode(chunk.dst)
+            return self.sources.encode([chunk.src, chunk.dst])
+        return [
+            *self.sources.encode([chunk.src], SOURCE),
+            *self.destinations.encode([chunk.dst], DESTINATION),
+        ]
 
-    def _choose_features(self, job: Conversion, table: Table, staging: Path) -> EdgeFeatures | None:
+    def _choose_features(self, job: Conversion, first: Source, staging: Path) -> EdgeFeatures | None:
         if self._matrix:
             return MatrixFeatures(staging, self._matrix)
-        if table.features:
-            return ColumnFeatures(staging, len(table.features), will_be_sorted=job.sort)
+        if first.roles.features:
+            reordered = job.sort or job.dedupe
+            return ColumnFeatures(staging, first.feature_names, self.reading, will_be_reordered=reordered)
         return None

@@ -1,26 +1,33 @@
 """Raw ids to codes 0, 1, 2 … in order of appearance, growing with the stream."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from data_prep import id_tables
 from data_prep.values import parse_ids
-
-_FEW_TEXTS = 1 << 19
 
 Codes = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
+Whole = TypeVar("Whole", np.int32, np.int64)
+
+_FIRST_SLOTS = 1 << 12
+_FIRST_WORDS = 1 << 12
+SOURCE, DESTINATION = 0, 1
 
 
 class IdMap:
     """Integers until the first id that is not one; then every id so far becomes text, and nothing is lost.
 
-    The cost of a chunk does not grow with the ids known: a log may have as many nodes as events.
+    The cost of a chunk does not grow with the ids known: a log may have as many nodes as events. Codes do not
+    depend on how the log is cut into chunks.
     """
 
     def __init__(self) -> None:
-        self.degree: Integers = np.zeros(0, np.int64)
         self._known: _KnownIntegers | _KnownTexts = _KnownIntegers()
 
     def __len__(self) -> int:
@@ -31,78 +38,148 @@ class IdMap:
         """The ids by code."""
         return self._known.by_code()
 
-    def encode(self, column: pa.Array) -> Codes:
-        """Codes of the ids in `column`, new ones admitted; raises `Rejected` on a null id."""
-        ids = parse_ids(column, as_text=isinstance(self._known, _KnownTexts))
-        if ids.type == pa.string() and isinstance(self._known, _KnownIntegers):
-            self._known = _KnownTexts(pc.cast(self._known.by_code(), pa.string()))
-        codes = self._known.codes_of(ids)
-        counts = np.bincount(codes, minlength=len(self))
-        counts[: len(self.degree)] += self.degree
-        self.degree = counts
-        return codes
+    @property
+    def degree(self) -> Integers:
+        degrees: Integers = self._known.states() >> id_tables.DEGREE_SHIFT
+        return degrees
+
+    @property
+    def num_on_both_sides(self) -> int:
+        both = int(id_tables.SEEN_AS.sum())
+        return int(np.count_nonzero(self._known.states() & both == both))
+
+    def sources_first(self) -> Integers:
+        """All codes: first those seen as sources, in that order, then the others."""
+        sources = self._known.sources()
+        others = np.ones(len(self), np.bool_)
+        others[sources] = False
+        return np.concatenate([sources.astype(np.int64), np.flatnonzero(others)])
+
+    def encode(self, columns: Sequence[pa.Array], first_role: int = SOURCE) -> list[Codes]:
+        """Codes of the ids in the columns, sources first, which have equally many rows; new ones are
+        admitted. Raises `Rejected` on a null id."""
+        as_text = isinstance(self._known, _KnownTexts)
+        ids = [parse_ids(column, as_text=as_text) for column in columns]
+        if any(not pa.types.is_integer(column.type) for column in ids):
+            ids = [pc.cast(column, pa.large_string()) for column in ids]
+            if isinstance(self._known, _KnownIntegers):
+                self._known = _KnownTexts.of(self._known)
+        codes = self._known.codes_of(ids, first_role)
+        return list(codes.reshape(len(columns), -1))
 
 
 class _KnownIntegers:
-    """A sorted array: admitting newcomers is one merge, looking up one binary search each."""
-
     def __init__(self) -> None:
-        self._sorted: Integers = np.zeros(0, np.int64)
-        self._code: Codes = np.zeros(0, np.int32)
+        self._slots = _empty_slots(_FIRST_SLOTS)
+        self._raw = np.empty(0, np.int64)
+        self._order = np.empty(0, np.int32)
+        self._counts = np.zeros(2, np.int64)
 
     def __len__(self) -> int:
-        return len(self._sorted)
+        return int(self._counts[0])
 
-    def codes_of(self, column: pa.Array) -> Codes:
-        distinct = column.dictionary_encode()
-        codes: Codes = self._codes_of_distinct(distinct.dictionary.to_numpy())[distinct.indices.to_numpy()]
-        return codes
-
-    def _codes_of_distinct(self, ids: Integers) -> Codes:
-        order = np.argsort(ids)  # looking up in order is ten times as fast as at random
-        ids = ids[order]
-        place = np.searchsorted(self._sorted, ids)
-        is_known = np.zeros(len(ids), bool)
-        within = place < len(self)
-        is_known[within] = self._sorted[place[within]] == ids[within]
-        codes = np.empty(len(ids), np.int32)
-        codes[order[is_known]] = self._code[place[is_known]]
-        newcomers = np.sort(order[~is_known])
-        codes[newcomers] = np.arange(len(self), len(self) + len(newcomers), dtype=np.int32)
-        self._sorted = np.insert(self._sorted, place[~is_known], ids[~is_known])
-        self._code = np.insert(self._code, place[~is_known], codes[order[~is_known]])
+    def codes_of(self, columns: list[pa.Array], first_role: int) -> Codes:
+        keys = np.concatenate([column.to_numpy() for column in columns])
+        needed = len(self) + len(keys)
+        self._raw, self._order = _grown(self._raw, needed), _grown(self._order, needed)
+        if 2 * needed > len(self._slots):
+            smaller, self._slots = self._slots, _empty_slots(2 * needed)
+            id_tables.move_integers(smaller, self._slots)
+        codes = np.empty(len(keys), np.int32)
+        id_tables.code_integers(
+            keys, len(columns), first_role, self._slots, self._raw, self._order, self._counts, codes
+        )
         return codes
 
     def by_code(self) -> pa.Array:
-        ids = np.empty(len(self), np.int64)
-        ids[self._code] = self._sorted
-        return pa.array(ids)
+        return pa.array(self._raw[: len(self)])
+
+    def states(self) -> Integers:
+        states = np.empty(len(self), np.int64)
+        id_tables.states_of_integers(self._slots, states)
+        return states
+
+    def sources(self) -> Codes:
+        return self._order[: int(self._counts[1])]
 
 
 class _KnownTexts:
-    """While they are few, Arrow hashes the known ones anew for every chunk; many are kept in a dictionary."""
+    def __init__(self) -> None:
+        self._slots = _empty_slots(_FIRST_SLOTS)
+        self._arena = np.empty(_FIRST_WORDS, np.int64)
+        self._order = np.empty(0, np.int32)
+        self._counts = np.zeros(3, np.int64)
 
-    def __init__(self, by_code: pa.Array) -> None:
-        self._few: pa.Array = by_code
-        self._many: dict[str, int] = {}
+    @classmethod
+    def of(cls, integers: _KnownIntegers) -> "_KnownTexts":
+        """The same nodes."""
+        known = cls()
+        if len(integers):
+            known.codes_of([pc.cast(integers.by_code(), pa.large_string())], SOURCE)
+            id_tables.set_states(known._arena, integers.states())
+        sources = integers.sources()
+        known._order[: len(sources)] = sources
+        known._counts[1] = len(sources)
+        return known
 
     def __len__(self) -> int:
-        return len(self._many) or len(self._few)
+        return int(self._counts[0])
 
-    def codes_of(self, column: pa.Array) -> Codes:
-        if self._many or len(self._few) > _FEW_TEXTS:
-            self._many = self._many or {text: code for code, text in enumerate(self._few.to_pylist())}
-            distinct = column.dictionary_encode()
-            looked_up = [self._many.setdefault(t, len(self._many)) for t in distinct.dictionary.to_pylist()]
-            from_many: Codes = np.array(looked_up, np.int32)[distinct.indices.to_numpy()]
-            return from_many
-        codes = pc.index_in(column, value_set=self._few)
-        if codes.null_count:
-            newcomers = pc.unique(column.filter(pc.is_null(codes)))
-            self._few = pa.concat_arrays([self._few, newcomers])
-            codes = pc.index_in(column, value_set=self._few)
-        found: Codes = codes.to_numpy()
-        return found
+    def codes_of(self, columns: list[pa.Array], first_role: int) -> Codes:
+        keys = pa.concat_arrays(columns)
+        needed, num_bytes = len(self) + len(keys), pc.sum(pc.binary_length(keys)).as_py() or 0
+        self._order = _grown(self._order, needed)
+        words = int(self._counts[2]) + num_bytes // 8 + (1 + id_tables.HEADER_WORDS) * len(keys)
+        self._arena = _grown(self._arena, words)
+        if 2 * needed > len(self._slots):
+            smaller, self._slots = self._slots, _empty_slots(2 * needed)
+            id_tables.move_texts(smaller, self._slots)
+        _, offsets, data = keys.buffers()
+        codes = np.empty(len(keys), np.int32)
+        id_tables.code_texts(
+            np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1],
+            np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8),
+            len(columns),
+            first_role,
+            self._slots,
+            self._arena,
+            self._order,
+            self._counts,
+            codes,
+        )
+        return codes
 
     def by_code(self) -> pa.Array:
-        return pa.array(self._many, pa.string()) if self._many else self._few
+        lengths, _ = self._lengths_and_states()
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        data = np.empty(int(offsets[-1]), np.uint8)
+        id_tables.copy_texts(self._arena, offsets, data)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.LargeStringArray.from_buffers(len(self), *buffers[1:])
+
+    def states(self) -> Integers:
+        return self._lengths_and_states()[1]
+
+    def sources(self) -> Codes:
+        return self._order[: int(self._counts[1])]
+
+    def _lengths_and_states(self) -> tuple[Integers, Integers]:
+        lengths, states = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
+        id_tables.lengths_and_states(self._arena, lengths, states)
+        return lengths, states
+
+
+def _empty_slots(least: int) -> Integers:
+    """A power of two, and at most two thirds full when it has grown."""
+    slots = np.zeros((1 << (least - 1).bit_length(), 2), np.int64)
+    slots[:, 1] = id_tables.EMPTY
+    return slots
+
+
+def _grown(array: npt.NDArray[Whole], needed: int) -> npt.NDArray[Whole]:
+    """With room for so many, by halves more, so that copying stays rare."""
+    if needed <= len(array):
+        return array
+    grown = np.empty(max(needed, len(array) * 3 // 2), array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.manifest import MANIFEST_NAME
+from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.events.shards import Times
 
 PASS_EVENTS = 20_000_000
@@ -66,6 +67,7 @@ class LogSummary:
     nodes_with_events: int
     sources: int
     destinations: int
+    nodes_on_both_sides: int
     bipartite: bool
     first_time: int | float
     last_time: int | float
@@ -88,6 +90,8 @@ class LogSummary:
     bytes_on_disk: int
     shards: tuple[ShardSummary, ...]
     time_histogram: TimeHistogram
+    preparation: Preparation | None
+    """As the manifest has it."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -127,6 +131,7 @@ def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distin
         nodes_with_events=int(np.count_nonzero(degree)),
         sources=int(np.count_nonzero(nodes.out_degree)),
         destinations=int(np.count_nonzero(nodes.in_degree)),
+        nodes_on_both_sides=int(np.count_nonzero((nodes.out_degree > 0) & (nodes.in_degree > 0))),
         bipartite=manifest.bipartite,
         first_time=manifest.first_time,
         last_time=manifest.last_time,
@@ -147,6 +152,7 @@ def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distin
         bytes_on_disk=_bytes_on_disk(log),
         shards=tuple(ShardSummary(file=s.file, rows=s.rows, bytes=s.bytes) for s in manifest.shards),
         time_histogram=times.histogram(),
+        preparation=manifest.preparation,
     )
 
 

@@ -3,14 +3,14 @@
 import csv
 import io
 import re
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from data_prep.places import Place
 from tpnet_dist.errors import InputError
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 _HEAD_BYTES = 1 << 18
 _LONGEST_HEAD = 1 << 28
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -19,14 +19,10 @@ csv.field_size_limit(_LONGEST_HEAD)
 
 
 class RawFile:
-    """An input file open for reading; `bytes_read` counts bytes on disk, also of compressed files."""
+    """A text file open for reading; `bytes_read` counts bytes on disk, also of compressed files."""
 
-    def __init__(self, path: Path) -> None:
-        if not path.exists():
-            raise InputError(f"{path}: no such file; check the path")
-        if not path.is_file():
-            raise InputError(f"{path}: is not a regular file; give the files themselves")
-        self._disk = pa.OSFile(str(path))
+    def __init__(self, place: Place) -> None:
+        self._disk = place.open()
         compression = _compression(self._disk.read(4))
         self._disk.seek(0)
         self.stream: Any = pa.CompressedInputStream(self._disk, compression) if compression else self._disk
@@ -46,21 +42,30 @@ class RawFile:
         self.close()
 
 
-def open_text(path: Path) -> io.TextIOWrapper:
+def open_text(place: Place) -> io.TextIOWrapper:
     """The file as text lines; undecodable bytes become surrogates, so that their line can be named."""
     return io.TextIOWrapper(
-        io.BufferedReader(RawFile(path).stream, 1 << 20),
+        io.BufferedReader(RawFile(place).stream, 1 << 20),
         encoding="utf-8-sig",
         errors="surrogateescape",
         newline="",
     )
 
 
-def first_lines(path: Path, *, comment: str | None) -> list[str]:
+def first_bytes(place: Place, count: int) -> bytes:
+    """Of what the file holds, uncompressed."""
+    with RawFile(place) as raw:
+        try:
+            return bytes(raw.stream.read(count))
+        except OSError as error:
+            raise unreadable(place, error) from error
+
+
+def first_lines(place: Place, *, comment: str | None) -> list[str]:
     """The lines at the file's head, without their ends: all of a short file, else at least two that are not
     comments, however long."""
     head, size = b"", _HEAD_BYTES
-    with RawFile(path) as raw:
+    with RawFile(place) as raw:
         try:
             while len(head) < _LONGEST_HEAD:
                 more = raw.stream.read(size)
@@ -71,17 +76,20 @@ def first_lines(path: Path, *, comment: str | None) -> list[str]:
                 if sum(1 for line in lines[:-1] if line.strip() and not _is_comment(line, comment)) >= 2:
                     return lines[:-1]  # the last one is probably cut in the middle
         except OSError as error:
-            raise unreadable(path, error) from error
-    raise InputError(f"{path}: the first lines are longer than {_LONGEST_HEAD:,} bytes; is this a text file?")
+            raise unreadable(place, error) from error
+    raise InputError(
+        f"{place.name}: the first lines are longer than {_LONGEST_HEAD:,} bytes; is this a text file?"
+    )
 
 
 def _is_comment(line: str, comment: str | None) -> bool:
     return comment is not None and line.startswith(comment)
 
 
-def unreadable(path: Path, error: Exception) -> InputError:
+def unreadable(place: Place, error: Exception) -> InputError:
     return InputError(
-        f"{path}: cannot be decompressed or read ({error}); the file is damaged, fetch or compress it again"
+        f"{place.name}: cannot be decompressed or read ({error}); the file is damaged, fetch or compress "
+        "it again"
     )
 
 

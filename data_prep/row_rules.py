@@ -5,9 +5,9 @@ a rule and raises the sentence the user needs. Values are parsed by the very fun
 """
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import islice
 from typing import NoReturn
 
@@ -15,73 +15,80 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.layout import Table
+from data_prep.chunk import Rules
+from data_prep.layout import Roles
+from data_prep.places import Place
 from data_prep.raw_files import open_text, unreadable
 from data_prep.times import TimeForm
 from data_prep.values import (
     NULL_SPELLINGS,
     Rejected,
-    TimeUnit,
+    TimeRule,
     parse_feature_rows,
     parse_ids,
     parse_numbers,
     parse_times,
+    with_points,
 )
 from tpnet_dist.errors import InputError
+from tpnet_dist.events import preparation
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.shards import Times
 from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
 
 _ROWS_AT_ONCE = 4096
+_LATEST_DATE = "2262-04-11"
+_DATE_WITH_SLASHES = re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
-    """What a row must keep to besides its own form."""
+class TextForm(preparation.TextForm):
+    """How one file is written."""
 
-    unit: TimeUnit
-    must_be_sorted: bool
-    num_feature_rows: int | None
+    lines_before_rows: int
 
 
-class _Broken(Exception):
+class RuleBroken(Exception):
     """A row breaks a rule."""
 
 
-def raise_first_offence(table: Table, rules: Rules, *, from_row: int, before: TimeForm) -> NoReturn:
+def raise_first_offence(
+    place: Place, form: TextForm, roles: Roles, rules: Rules, *, from_row: int, before: TimeForm
+) -> NoReturn:
     """Raise an `InputError` that names file, line, value, rule and remedy. `before`: the times so far."""
-    rows = islice(_numbered_rows(table), from_row, None)
+    rows = islice(_numbered_rows(place, form), from_row, None)
     while block := list(islice(rows, _ROWS_AT_ONCE)):
-        if _pass_unseen([row for _, row in block], table, rules, before):
+        if _pass_unseen([row for _, row in block], form, roles, rules, before):
             continue
         for line, row in block:
             try:
-                times = _check_row(row, table, rules)
-                _check_time_beside_others(row[table.time].strip(), times, rules, before)
-            except _Broken as broken:
-                raise InputError(f"{table.path} line {line:,}: {broken}") from None
+                times = _check_row(row, form, roles, rules)
+                check_time_beside_others(row[roles.time].strip(), times, rules, before)
+            except RuleBroken as broken:
+                raise InputError(f"{place.name} line {line:,}: {broken}") from None
             before.observe(times)
     raise InputError(
-        f"{table.path}: rejected by the parser after row {from_row:,} for no rule known here; "
+        f"{place.name}: rejected by the parser after row {from_row:,} for no rule known here; "
         "please report it with the file"
     )
 
 
-def _pass_unseen(rows: list[list[str]], table: Table, rules: Rules, before: TimeForm) -> bool:
+def _pass_unseen(rows: list[list[str]], form: TextForm, roles: Roles, rules: Rules, before: TimeForm) -> bool:
     """A quick look at many good rows: only a block that does not pass is read row by row."""
-    if any(len(row) != len(table.names) for row in rows):
+    if any(len(row) != len(roles.names) for row in rows):
         return False
 
     def column(position: int) -> pa.Array:
         return pa.array([row[position].strip() for row in rows], pa.string())
 
     try:
-        for position in (table.src, table.dst):
+        for position in (roles.src, roles.dst):
             parse_ids(column(position), as_text=True)
-        for position in _number_columns(table):
-            parse_numbers(column(position))
-        if table.feature_row is not None:
-            parse_feature_rows(column(table.feature_row), below=rules.num_feature_rows)
-        times = parse_times(column(table.time), rules.unit)
+        for position in _numeric(roles, rules):
+            parse_numbers(column(position), decimal_comma=form.decimal_comma)
+        if roles.feature_row is not None:
+            parse_feature_rows(column(roles.feature_row), below=rules.num_feature_rows)
+        times = parse_times(column(roles.time), rules.time)
     except (Rejected, UnicodeEncodeError):
         return False
     if not before.accepts(times, in_order=rules.must_be_sorted):
@@ -90,115 +97,153 @@ def _pass_unseen(rows: list[list[str]], table: Table, rules: Rules, before: Time
     return True
 
 
-def _number_columns(table: Table) -> list[int]:
-    return [*table.features, *([] if table.label is None else [table.label])]
-
-
-def _numbered_rows(table: Table) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line each starts on, as an editor counts them; empty lines are not rows."""
+def _numbered_rows(place: Place, form: TextForm) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line each starts on, as an editor counts them; empty lines and comments are not rows."""
     line = 1
     try:
-        with open_text(table.path) as text:
-            for _ in range(table.lines_before_rows):
+        with open_text(place) as text:
+            for _ in range(form.lines_before_rows):
                 text.readline()
-            reader = csv.reader(text, delimiter=table.delimiter)
+            lines = ("\n" if form.comment and each.startswith(form.comment) else each for each in text)
+            reader = csv.reader(lines, delimiter=form.delimiter)
             for row in reader:
                 if row:
-                    yield table.lines_before_rows + line, row
+                    yield form.lines_before_rows + line, row
                 line = reader.line_num + 1
-    except OSError as error:
-        raise unreadable(table.path, error) from error
+    except (OSError, EOFError) as error:
+        raise unreadable(place, error) from error
     except csv.Error as error:
-        where = f"{table.path} line {table.lines_before_rows + line:,}"
+        where = f"{place.name} line {form.lines_before_rows + line:,}"
         raise InputError(f"{where}: {error}; correct the quoting of this row") from error
 
 
-def _check_row(row: list[str], table: Table, rules: Rules) -> Times:
+def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Times:
     """Check one row by itself and return its time, as an array of one."""
     if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
-        raise _Broken("the row is not UTF-8; convert the file, for example with iconv -f latin1 -t utf-8")
-    if len(row) != len(table.names):
-        raise _Broken(
-            f"{len(row)} fields where the file has {len(table.names)} columns; "
+        raise RuleBroken("the row is not UTF-8; convert the file, for example with iconv -f latin1 -t utf-8")
+    if len(row) != len(roles.names):
+        raise RuleBroken(
+            f"{len(row)} fields where the file has {len(roles.names)} columns; "
             "complete or remove the row (features must be as many in every row)"
         )
-    for role, position in (("source", table.src), ("destination", table.dst)):
+    for role, position in (("source", roles.src), ("destination", roles.dst)):
         if row[position].strip() in NULL_SPELLINGS:
-            raise _Broken(f"{role} id {row[position]!r} is null; fill it in or remove the row")
-    times = _time(row[table.time].strip(), rules.unit)
-    for position in _number_columns(table):
-        _check_number(row[position].strip(), f"column {table.names[position]!r}")
-    if table.feature_row is not None:
-        _check_feature_row(row[table.feature_row], rules.num_feature_rows)
+            raise RuleBroken(f"{role} id {row[position]!r} is null; fill it in or remove the row")
+    times = check_time(row[roles.time].strip(), rules.time)
+    for position in _numeric(roles, rules):
+        field, is_feature = row[position].strip(), position != roles.label
+        if is_feature and rules.features.wish.fill and field in MISSING_SPELLINGS:
+            continue
+        hint = " or pass --fill 0 or --fill mean" if is_feature and field in MISSING_SPELLINGS else ""
+        check_number(field, f"column {roles.names[position]!r}", form.decimal_comma, hint)
+    if roles.feature_row is not None:
+        _check_feature_row(row[roles.feature_row], rules.num_feature_rows)
     return times
 
 
-def _time(field: str, unit: TimeUnit) -> Times:
+def _numeric(roles: Roles, rules: Rules) -> list[int]:
+    """Columns of numbers; those of categories hold anything."""
+    return [each for each in roles.numeric if roles.names[each] not in rules.features.wish.one_hot]
+
+
+def check_time(field: str, rule: TimeRule) -> Times:
+    """The time of one row, written as text; `RuleBroken` says what is wrong with it."""
     try:
-        return parse_times(pa.array([field]), unit)
+        return parse_times(pa.array([field]), rule)
     except Rejected:
         pass
-    if unit == "iso":
-        if field.startswith("-") or field[:4] < "1970":
-            raise _Broken(f"time {field} is before 1970; shift or remove it")
-        raise _Broken(
-            f"time {field!r} is not ISO-8601 (2024-01-31 or 2024-01-31T12:00:00.5Z, at most microseconds); "
-            "correct it or give another --time-unit"
-        )
-    value = _as_float(field)
+    if rule.is_dates:
+        raise _wrong_date(field, rule)
+    value = _as_float(field, rule.decimal_comma)
+    if value is None and _DATE_WITH_SLASHES.match(field):
+        raise RuleBroken(f"time {field!r} is a date, {_SAY_FORMAT}")
     if value is None:
-        raise _Broken(
-            f"time {field!r} is not a number; for dates pass --time-unit iso, for column names --header yes"
+        hint = " or, for a decimal comma, --decimal-comma" if re.fullmatch(r"\d+,\d+", field) else ""
+        raise RuleBroken(
+            f"time {field!r} is not a number; for dates pass --time-unit iso, for column names "
+            f"--header yes{hint}"
         )
     if not np.isfinite(value):
-        raise _Broken(f"time {field!r} is not finite; correct it or remove the row")
+        raise RuleBroken(f"time {field!r} is not finite; correct it or remove the row")
     if value < 0:
-        raise _Broken(f"time {field} is negative; times are counted from 0 or later, shift or remove it")
-    raise _Broken(
+        raise RuleBroken(f"time {field} is negative; times are counted from 0 or later, shift or remove it")
+    raise RuleBroken(
         f"time {field} cannot be kept exactly (integers up to 2^63, others up to 2^53); "
         "write it as a plain integer, or give a coarser unit"
     )
 
 
-def _check_time_beside_others(field: str, times: Times, rules: Rules, before: TimeForm) -> None:
+_SAY_FORMAT = (
+    "but 1/2 may be the first of February or the second of January; say how it is written, for example "
+    "--time-format '%d/%m/%Y %H:%M'"
+)
+
+
+def _wrong_date(field: str, rule: TimeRule) -> RuleBroken:
+    if rule.format is not None:
+        return RuleBroken(
+            f"time {field!r} is not written as --time-format {rule.format!r} says, or lies outside of 1970 "
+            "to "
+            f"{_LATEST_DATE}; correct one of the two"
+        )
+    if re.match(r"-?\d{4,}-\d\d", field) and (field.startswith("-") or field[:4] < "1970"):
+        return RuleBroken(f"time {field} is before 1970; shift or remove it")
+    if re.match(r"\d{4}-\d\d-\d\d", field) and field[:4] >= "2262":
+        return RuleBroken(
+            f"time {field} is after {_LATEST_DATE} (times of dates are counted in nanoseconds), or is no "
+            "date; "
+            "correct it or remove the row"
+        )
+    if _DATE_WITH_SLASHES.match(field):
+        return RuleBroken(f"time {field!r} is not ISO-8601, {_SAY_FORMAT}")
+    return RuleBroken(
+        f"time {field!r} is not ISO-8601 (2024-01-31 or 2024-01-31T12:00:00.5Z, at most nanoseconds); "
+        "correct it, or give another --time-unit or a --time-format"
+    )
+
+
+def check_time_beside_others(field: str, times: Times, rules: Rules, before: TimeForm) -> None:
     if not before.accepts(times, in_order=False):
-        raise _Broken(
+        raise RuleBroken(
             f"time {field} and those before it cannot all be kept exactly: beside fractions integers go up "
             f"to {EXACT_IN_FLOAT64}; write all times as integers of a finer --time-unit"
         )
     if rules.must_be_sorted and not before.accepts(times, in_order=True):
-        raise _Broken(
-            f"time {field} is before {_as_written(before.last_time, rules.unit)} of the event before it; "
+        raise RuleBroken(
+            f"time {field} is before {_as_written(before.last_time, rules.time)} of the event before it; "
             "sort the file or pass --sort"
         )
 
 
-def _check_number(field: str, what: str) -> None:
-    value = _as_float(field)
+def check_number(field: str, what: str, decimal_comma: bool = False, hint: str = "") -> None:
+    value = _as_float(field, decimal_comma)
     if value is None:
-        raise _Broken(f"{what} {field!r} is not a number; correct it or remove the row")
+        raise RuleBroken(f"{what} {field!r} is not a number; correct it or remove the row{hint}")
     with np.errstate(over="ignore"):
         if not np.isfinite(np.float32(value)):
-            raise _Broken(f"{what} {field!r} is not finite in float32; correct it or remove the row")
+            raise RuleBroken(f"{what} {field!r} is not finite in float32; correct it or remove the row")
 
 
-def _as_float(field: str) -> float | None:
+def _as_float(field: str, decimal_comma: bool) -> float | None:
     try:
-        return float(pc.cast(pa.array([field]), pa.float64())[0].as_py())
+        return float(pc.cast(with_points(pa.array([field]), decimal_comma), pa.float64())[0].as_py())
     except pa.ArrowInvalid:
         return None
 
 
 def _check_feature_row(field: str, num_rows: int | None) -> None:
     if not field.isdigit() or int(field) == 0:
-        raise _Broken(f"feature row {field!r} is not a row number from 1 on; correct it or remove the row")
+        raise RuleBroken(f"feature row {field!r} is not a row number from 1 on; correct it or remove the row")
     if num_rows is not None and int(field) >= num_rows:
-        raise _Broken(
+        raise RuleBroken(
             f"feature row {field} is beyond the feature file's {num_rows:,} rows; use the file that fits"
         )
 
 
-def _as_written(time: int | float | None, unit: TimeUnit) -> str:
-    if unit != "iso" or time is None:
+def _as_written(time: int | float | None, rule: TimeRule) -> str:
+    """Dates by ISO 8601, without a fraction that is zero."""
+    if not rule.is_dates or time is None:
         return str(time)
-    return (datetime(1970, 1, 1) + timedelta(microseconds=int(time))).isoformat()
+    whole, _, fraction = str(np.datetime64(int(time), "ns")).partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole

@@ -1,24 +1,35 @@
 """The time column of the whole log: which form holds every time exactly, and ranks instead of times."""
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
-from data_prep.values import TimeUnit
+from data_prep.values import TimeRule
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.manifest import TickUnit, TimeType
 from tpnet_dist.events.shards import Times
 from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
+
+_NANOSECONDS = {"s": 1_000_000_000, "us": 1000, "ns": 1}
+"""Of the units that dates may be kept in, coarsest first."""
 
 
 @dataclass
 class TimeForm:
-    """Learns from the first pass what the second should write: int64 if all times are whole, else float64."""
+    """Learns from the first pass what the second should write: int64 if all times are whole, else float64.
+    Dates are nanoseconds on the way, and written in the coarsest unit that keeps them."""
 
-    unit: TimeUnit
+    rule: TimeRule
     has_fractions: bool = False
     largest_integer: int = 0
-    whole_seconds: bool = True
+    first_time: int | float | None = None
     last_time: int | float | None = None
+    lowest: int | float = np.inf
+    highest: int | float = -np.inf
+    _date_units: list[str] = field(default_factory=lambda: list(_NANOSECONDS))
+    _digests: dict[str, "hashlib._Hash"] = field(default_factory=dict)
 
     def accepts(self, times: Times, *, in_order: bool) -> bool:
         """Whether `times` may follow what was observed: exact in one form with it and, if asked, in order."""
@@ -34,23 +45,43 @@ class TimeForm:
     def observe(self, times: Times) -> None:
         self.largest_integer = self._largest(times)
         self.has_fractions |= times.dtype == np.float64
-        if self.unit == "iso":
-            self.whole_seconds &= bool((times % 1_000_000 == 0).all())
+        if self.rule.is_dates:
+            self._date_units = [
+                unit for unit in self._date_units if unit == "ns" or not (times % _NANOSECONDS[unit]).any()
+            ]
+        self.first_time = times[0].item() if self.first_time is None else self.first_time
         self.last_time = times[-1].item()
+        self.lowest, self.highest = (
+            min(self.lowest, times.min().item()),
+            max(self.highest, times.max().item()),
+        )
+
+    def digest(self, times: Times) -> None:
+        """Take them into the digest of each form that may become the final one."""
+        for form in self._date_units if self.rule.is_dates else self._number_forms():
+            digest = self._digests.setdefault(form, hashlib.sha256())
+            final = times // _NANOSECONDS[form] if self.rule.is_dates else times.astype(form, copy=False)
+            digest.update(np.ascontiguousarray(final).data)
+
+    def final_digest(self) -> bytes:
+        return self._digests[self._date_units[0] if self.rule.is_dates else self.dtype].digest()
+
+    def _number_forms(self) -> list[str]:
+        # a fraction may still come
+        return ["float64"] if self.has_fractions else ["int64", "float64"]
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> TimeType:
         return "float64" if self.has_fractions else "int64"
 
     @property
-    def stored_unit(self) -> str:
-        if self.unit == "iso":
-            return "s" if self.whole_seconds else "us"
-        return self.unit
+    def stored_unit(self) -> TickUnit:
+        unit = self._date_units[0] if self.rule.is_dates else self.rule.unit
+        return cast(TickUnit, unit)
 
     def to_final(self, times: Times) -> Times:
-        if self.unit == "iso" and self.whole_seconds:
-            times = times // 1_000_000
+        if self.rule.is_dates:
+            times = times // _NANOSECONDS[self.stored_unit]
         return times.astype(self.dtype, copy=False)
 
     def _largest(self, times: Times) -> int:
@@ -66,7 +97,7 @@ class TimeRanks:
         self._last: int | float | None = None
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> TimeType:
         return "int64" if isinstance(self.step, int) else "float64"
 
     def replace(self, times: Times) -> Times:

@@ -1,18 +1,24 @@
-"""Columns of text to ids and times, whole chunks at a time. A bad value raises `Rejected`, unexplained:
-`row_rules` then reads row by row and says which one, so the rules cost nothing while all is well."""
+"""Columns to ids, times and numbers, whole chunks at a time. A bad value raises `Rejected`, unexplained: the
+source then reads row by row and says which one, so the rules cost nothing while all is well."""
 
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import Times
-from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64, cast_or_none, iso_microseconds
+from tpnet_dist.events.text_columns import (
+    EXACT_IN_FLOAT64,
+    cast_or_none,
+    formatted_nanoseconds,
+    iso_nanoseconds,
+)
 
-TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 NULL_SPELLINGS = ("", "null", "NULL", "nan", "NaN", "None")
+IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 _POWERS_OF_TEN = 10 ** np.arange(1, 19, dtype=np.int64)
 
@@ -21,8 +27,34 @@ class Rejected(Exception):
     """A chunk holds a row that breaks a rule."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimeRule:
+    """What values of the time column mean."""
+
+    unit: TimeUnit = "s"
+    format: str | None = None
+    decimal_comma: bool = False
+
+    @property
+    def is_dates(self) -> bool:
+        return self.unit == "iso" or self.format is not None
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in IS_TEXT)
+
+
 def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
     """Int64 if every id is a plainly written integer, else text: "007" stays "007"."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count:
+        raise Rejected
+    if not is_text(column.type):
+        numbers = _whole(column)
+        return pc.cast(numbers, pa.string()) if as_text else numbers
+    if column.type != pa.string():
+        column = pc.cast(column, pa.string())
     if not as_text and (numbers := _plain_integers(column)) is not None:
         return numbers
     text = pc.utf8_trim_whitespace(column)
@@ -33,20 +65,68 @@ def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
     return text
 
 
-def parse_times(column: pa.Array, unit: TimeUnit) -> Times:
-    """Int64 where every time is whole (ISO: microseconds), float64 where one is not; never rounded."""
-    if unit == "iso":
-        moments = iso_microseconds(column)
-        if moments is None:
-            raise Rejected
-        times: Times = moments
-    elif (numbers := _plain_integers(column)) is not None:
-        times = numbers.to_numpy()
-    else:
-        times = _fractions(pc.utf8_trim_whitespace(column))
+def _whole(column: pa.Array) -> pa.Array:
+    """Numbers of any type as int64."""
+    if pa.types.is_boolean(column.type) or pa.types.is_temporal(column.type):
+        raise Rejected
+    try:
+        return pc.cast(column, pa.int64())  # safe: fractions and what is too large are errors
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise Rejected from None
+
+
+def parse_times(column: pa.Array, rule: TimeRule) -> Times:
+    """Int64 where every time is whole (dates: nanoseconds), float64 where one is not; never rounded."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count:
+        raise Rejected
+    times = _times_of_text(column, rule) if is_text(column.type) else _times_of_type(column, rule)
     if (times < 0).any():
         raise Rejected
     return times
+
+
+def _times_of_text(column: pa.Array, rule: TimeRule) -> Times:
+    if rule.is_dates:
+        form = rule.format
+        moments = iso_nanoseconds(column) if form is None else formatted_nanoseconds(column, form)
+        if moments is None:
+            raise Rejected
+        return moments
+    if (numbers := _plain_integers(column)) is not None:
+        whole: Times = numbers.to_numpy()
+        return whole
+    return _fractions(with_points(pc.utf8_trim_whitespace(column), rule.decimal_comma))
+
+
+def _times_of_type(column: pa.Array, rule: TimeRule) -> Times:
+    """Of typed sources: timestamps say themselves what they are."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        if not rule.is_dates:
+            raise Rejected
+        moments = cast_or_none(column, pa.timestamp("ns", getattr(kind, "tz", None)))
+        if moments is None:
+            raise Rejected
+        dates: Times = pc.cast(moments, pa.int64()).to_numpy()
+        return dates
+    if rule.is_dates:
+        raise Rejected
+    if pa.types.is_integer(kind) or pa.types.is_duration(kind):
+        whole: Times = _whole(
+            pc.cast(column, pa.int64()) if pa.types.is_duration(kind) else column
+        ).to_numpy()
+        return whole
+    if pa.types.is_decimal(kind):
+        return _fractions(pc.cast(column, pa.string()))
+    if not pa.types.is_floating(kind):
+        raise Rejected
+    return _exact(pc.cast(column, pa.float64()).to_numpy())
+
+
+def with_points(column: pa.Array, decimal_comma: bool) -> pa.Array:
+    return pc.replace_substring(column, ",", ".") if decimal_comma else column
 
 
 def _fractions(column: pa.Array) -> Times:
@@ -56,18 +136,25 @@ def _fractions(column: pa.Array) -> Times:
     numbers = cast_or_none(column, pa.float64())
     if numbers is None:
         raise Rejected
-    times: npt.NDArray[np.float64] = numbers.to_numpy()
+    return _exact(numbers.to_numpy())
+
+
+def _exact(times: npt.NDArray[np.float64]) -> Times:
     if not (np.abs(times) < EXACT_IN_FLOAT64).all():  # NaN and infinity too
         raise Rejected
     return times.astype(np.int64) if (times == np.floor(times)).all() else times
 
 
-def parse_numbers(column: pa.Array) -> npt.NDArray[np.float32]:
+def parse_numbers(column: pa.Array, *, decimal_comma: bool = False) -> npt.NDArray[np.float32]:
     """Labels and features."""
+    if column.null_count:
+        raise Rejected
+    if is_text(column.type):
+        column = with_points(column, decimal_comma)
     numbers = cast_or_none(column, pa.float32())
     if numbers is None:
         raise Rejected
-    return finite(numbers.to_numpy())
+    return finite(numbers.to_numpy(zero_copy_only=False))
 
 
 def finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -78,7 +165,9 @@ def finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 def parse_feature_rows(column: pa.Array, *, below: int | None) -> npt.NDArray[np.int64]:
     """Row 0 is padding, nobody's; `below` is the number of rows, where it is known."""
-    numbers = _plain_integers(column)
+    if column.null_count:
+        raise Rejected
+    numbers = _plain_integers(column) if is_text(column.type) else _whole(column)
     if numbers is None:
         raise Rejected
     rows: npt.NDArray[np.int64] = numbers.to_numpy()

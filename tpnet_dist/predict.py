@@ -16,6 +16,7 @@ from tpnet_dist.errors import InputError
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
+    from tpnet_dist.prediction.link_columns import GivenColumns
     from tpnet_dist.prediction.predictor import Predictor
 
 PROGRAM = "python -m tpnet_dist.predict"
@@ -27,8 +28,9 @@ LONGEST_TIME = 60
 class PredictCommand:
     """Score the links of a file, or find the most likely destinations of some sources.
 
-    By default everything in the run's log has happened. Files are CSV with a header, plain or compressed, or
-    Parquet, of any size; results go to a .csv or .parquet, which appears complete or not at all.
+    By default everything in the run's log has happened. Files are CSV, plain or compressed, Parquet, Feather
+    or JSON lines, of any size, with the columns of the files that the log was converted from; results go to
+    a .csv or .parquet, which appears complete or not at all.
 
     Example: python -m tpnet_dist.predict runs/mine --pairs pairs.csv --out scores.parquet
 
@@ -58,12 +60,12 @@ class PredictCommand:
     """Probabilities instead of logits."""
     skip_unknown: bool = False
     """Leave out links, sources and candidates that nobody knows, instead of refusing them."""
-    src: Annotated[str, arg(metavar="NAME")] = "src"
-    """The column of sources."""
-    dst: Annotated[str, arg(metavar="NAME")] = "dst"
-    """The column of destinations."""
-    time: Annotated[str, arg(metavar="NAME")] = "time"
-    """The column of times."""
+    src: Annotated[str | None, arg(metavar="NAME")] = None
+    """The column of sources; by default as in the files that the log was converted from, or src."""
+    dst: Annotated[str | None, arg(metavar="NAME")] = None
+    """The column of destinations; by default likewise, or dst."""
+    time: Annotated[str | None, arg(metavar="NAME")] = None
+    """The column of times; by default likewise, or time."""
     seed: Annotated[int | None, arg(metavar="SEED")] = None
     """Which one of a run with several; by default the first."""
     capacity: Annotated[int | None, arg(metavar="COUNT")] = None
@@ -198,8 +200,15 @@ def _load(command: PredictCommand, config: Config | None, world: "World") -> "Pr
         device=world.device,
     )
     if command.observe is not None:
-        observe_file(predictor, command.observe, src=command.src, dst=command.dst, time=command.time)
+        observe_file(predictor, command.observe, _columns(command, predictor))
     return predictor
+
+
+def _columns(command: PredictCommand, predictor: "Predictor") -> "GivenColumns":
+    from tpnet_dist.prediction.link_columns import GivenColumns
+
+    preparation = predictor.log.manifest.preparation
+    return GivenColumns(command.src, command.dst, command.time, preparation)
 
 
 def _predict(command: PredictCommand, predictor: "Predictor", world: "World") -> None:
@@ -207,7 +216,7 @@ def _predict(command: PredictCommand, predictor: "Predictor", world: "World") ->
     from tpnet_dist.prediction.jobs import Job
     from tpnet_dist.prediction.link_file import LinkFile
 
-    display = display_for(world.rank)
+    display, columns = display_for(world.rank), _columns(command, predictor)
     job = Job(
         predictor,
         world,
@@ -217,12 +226,12 @@ def _predict(command: PredictCommand, predictor: "Predictor", world: "World") ->
         probability=command.probability,
     )
     if command.pairs is not None and command.out is not None:
-        pairs = LinkFile(command.pairs, src=command.src, dst=command.dst, time=command.time)
+        pairs = LinkFile(command.pairs, columns)
         job.score(pairs, command.out)
     if command.sources is not None and command.top_k is not None and command.out is not None:
         among = command.candidates
-        candidates = None if among is None else job.candidates(LinkFile(among, src=command.dst, dst=None))
-        sources = LinkFile(command.sources, src=command.src, dst=None, time=command.time)
+        candidates = None if among is None else job.candidates(LinkFile(among, columns, roles=("dst",)))
+        sources = LinkFile(command.sources, columns, roles=("src",))
         job.rank(sources, command.top_k, candidates, command.out)
     if command.save is not None:
         path = command.save

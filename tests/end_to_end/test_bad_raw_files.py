@@ -76,8 +76,9 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_as_input_is_refused(tmp_path: Path) -> None:
-    refusal("convert", tmp_path, tmp_path / "out")
+def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    assert "the folder holds no files" in refusal("convert", tmp_path / "raw", tmp_path / "out")
 
 
 def test_one_path_is_not_enough(tmp_path: Path) -> None:

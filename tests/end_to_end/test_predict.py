@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tests.support.command_line import Done, run_here, sentence_of
+from tests.support.command_line import Done, convert, run_here, sentence_of
 from tests.support.launched_ranks import Launched, run_launched
 from tests.support.predictors import FEATURES, ITEMS, shop_log, untrained_run
 from tests.support.training_runs import small_config
@@ -287,3 +287,36 @@ def test_links_without_an_id_are_refused(run: Path, tmp_path: Path) -> None:
     args = ("--pairs", tmp_path / "pairs.parquet", "--out", tmp_path / "out.csv")
     refusal(run, *args)
     assert not (tmp_path / "m.pt").exists() and not (tmp_path / "out.csv").exists()
+
+
+# ---- files as they were converted ------------------------------------------------------------------------
+
+
+def shop_lines(first: int, count: int, columns: str = "user,item,weight,when") -> list[str]:
+    values = [
+        {"user": f"u{i % 7}", "item": f"x{i % 5}", "weight": i % 4 / 4, "when": 1_700_000_000 + 60 * i}
+        for i in range(first, first + count)
+    ]
+    return [columns, *(",".join(str(row[name]) for name in columns.split(",")) for row in values)]
+
+
+def test_files_are_taken_and_answered_in_the_columns_that_were_converted(tmp_path: Path) -> None:
+    raw = write(tmp_path / "raw.csv", *shop_lines(0, 300))
+    flags = ["--time", "when", "--features", "weight", "--bipartite"]
+    convert(raw, tmp_path / "log", *flags)
+    run = untrained_run(small_config(tmp_path / "log"), tmp_path / "run")
+    pairs = write(tmp_path / "pairs.csv", *shop_lines(400, 5))
+    scores = []
+    for number, columns in enumerate(("user,item,weight,when", "weight,when,item,user")):
+        observed = write(tmp_path / "new.csv", *shop_lines(300, 50, columns))
+        out = tmp_path / f"scores-{number}.csv"
+        done = predict(run, "--observe", observed, "--pairs", pairs, "--out", out)
+        assert done.returncode == 0, done.stderr
+        scores.append(rows_of(out))
+    assert list(scores[0][0]) == ["user", "item", "when", "score"]
+    assert scores[0] == scores[1]
+    lacking = write(tmp_path / "lacking.csv", *shop_lines(300, 5, "user,item,when"))
+    assert "lacks feature column weight" in refusal(
+        run, "--observe", lacking, "--pairs", pairs, "--out", tmp_path / "none.csv"
+    )
+    assert not (tmp_path / "none.csv").exists()

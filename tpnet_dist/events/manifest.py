@@ -2,19 +2,29 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from fnmatch import fnmatch
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.preparation import Preparation
+from tpnet_dist.files.typed_json import from_json, to_json
 
 MANIFEST_NAME = "manifest.json"
 FORMAT_NAME = "tpnet_dist event log"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
 DATA_FILE_NAMES = ("node_ids.parquet", "edge_features.npy", "node_features.npy")
 SECONDS_PER_TICK = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+MAX_NODES = 2**31 - 1
+TimeType = Literal["int64", "float64"]
+TickUnit = Literal["s", "ms", "us", "ns"]
+RawIdType = Literal["int64", "string", "large_string"]
+_SHARD_NAME = re.compile(r"events-[0-9]{5,}\.parquet")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,21 +59,24 @@ class Manifest:
     """Derived from the content; every shard carries it, so a shard of another log is noticed."""
     events: int
     nodes: int
-    time_dtype: str
+    time_dtype: TimeType
     """`int64` when every time is whole, else `float64`."""
-    time_unit: str
-    """What one unit of the time column is: s, ms, us or ns."""
-    first_time: int | float
-    last_time: int | float
+    time_unit: TickUnit
+    """What one unit of the time column is."""
+    first_time: float
+    """An int where times are."""
+    last_time: float
     has_labels: bool
     bipartite: bool
-    raw_id_dtype: str
+    raw_id_dtype: RawIdType
     shards: tuple[ShardRecord, ...]
     node_ids: FileRecord
-    edge_features: FeatureRecord | None
-    node_features: FeatureRecord | None
-    source: Mapping[str, Any]
+    edge_features: FeatureRecord | None = None
+    node_features: FeatureRecord | None = None
+    source: dict[str, object]
     """Which command made the folder, from what. For people; nothing reads it."""
+    preparation: Preparation | None = None
+    """How rows of the user's files became events; None for logs that were made otherwise."""
 
     @property
     def seconds_per_tick(self) -> float:
@@ -90,14 +103,14 @@ def describe_file(path: Path) -> FileRecord:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    content = {"format": FORMAT_NAME, "format_version": FORMAT_VERSION, **asdict(manifest)}
+    content = {"format": FORMAT_NAME, "format_version": FORMAT_VERSION, **to_json(manifest)}
     content["checksum"] = _checksum(content)
     (folder / MANIFEST_NAME).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def is_data_file(name: str) -> bool:
     """Whether a data folder may hold a file of this name."""
-    return fnmatch(name, "events-*.parquet") or name in DATA_FILE_NAMES
+    return bool(_SHARD_NAME.fullmatch(name)) or name in DATA_FILE_NAMES
 
 
 def is_manifest(path: Path) -> bool:
@@ -120,9 +133,10 @@ def read_manifest(folder: Path) -> Manifest:
         )
     content = _parse(path)
     version = content.pop("format_version", None)
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version not in READABLE_VERSIONS:
+        known = " and ".join(map(str, READABLE_VERSIONS))
         raise InputError(
-            f"{path}: format version {version!r} is unknown, this release reads version {FORMAT_VERSION}; "
+            f"{path}: format version {version!r} is unknown, this release reads versions {known}; "
             "convert the log again or use the release that wrote it"
         )
     stored = content.pop("checksum", None)
@@ -133,7 +147,12 @@ def read_manifest(folder: Path) -> Manifest:
         )
     if content.pop("format", None) != FORMAT_NAME:
         raise InputError(f"{path}: not the manifest of an event log; give a folder made by data_prep")
-    return _build_manifest(path, content)
+    try:
+        manifest = from_json(Manifest, content)
+        _require_ranges(manifest)
+    except InputError as error:
+        raise InputError(f"{path}: {error}; restore it or convert again") from error
+    return manifest
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -148,17 +167,50 @@ def _parse(path: Path) -> dict[str, Any]:
     return content
 
 
-def _build_manifest(path: Path, content: dict[str, Any]) -> Manifest:
-    known = {field.name for field in fields(Manifest)}
-    if differing := known.symmetric_difference(content):
-        raise InputError(
-            f"{path}: keys {sorted(differing)} are missing or unknown; restore it or convert again"
-        )
-    content["shards"] = tuple(ShardRecord(**shard) for shard in content["shards"])
-    content["node_ids"] = FileRecord(**content["node_ids"])
-    for key in ("edge_features", "node_features"):
-        content[key] = FeatureRecord(**content[key]) if content[key] else None
-    return Manifest(**content)
+def _require_ranges(manifest: Manifest) -> None:
+    """Types are right; refuse what no folder of ours says: InputError, without the file and the remedy."""
+    features = [record for record in (manifest.edge_features, manifest.node_features) if record is not None]
+    rules = chain(
+        [
+            ("events", manifest.events, manifest.events >= 1, "at least 1"),
+            ("nodes", manifest.nodes, 1 <= manifest.nodes <= MAX_NODES, f"within 1…{MAX_NODES:,}"),
+            ("shards", len(manifest.shards), bool(manifest.shards), "at least one"),
+            (
+                "last_time",
+                manifest.last_time,
+                manifest.first_time <= manifest.last_time,
+                f"at least first_time, {manifest.first_time}",
+            ),
+        ],
+        *(_rules_of(record) for record in manifest.files()),
+        *(
+            [
+                (f"rows of {each.file}", each.rows, each.rows >= 1, "at least 1"),
+                (f"width of {each.file}", each.width, each.width >= 1, "at least 1"),
+            ]
+            for each in features
+        ),
+        ((f"rows of {shard.file}", shard.rows, shard.rows >= 1, "at least 1") for shard in manifest.shards),
+    )
+    for field, value, is_right, rule in rules:
+        if not is_right:
+            raise InputError(f"{field} is {value!r:.80}, but must be {rule}")
+    rows = sum(shard.rows for shard in manifest.shards)
+    if rows != manifest.events:
+        raise InputError(f"shards hold {rows:,} events, but events is {manifest.events:,}")
+
+
+def _rules_of(record: FileRecord) -> list[tuple[str, object, bool, str]]:
+    return [
+        ("a file", record.file, is_data_file(record.file), "the name of a data file"),
+        (f"bytes of {record.file}", record.bytes, record.bytes >= 0, "at least 0"),
+        (
+            f"sha256 of {record.file}",
+            record.sha256,
+            bool(_SHA256.fullmatch(record.sha256)),
+            "64 hexadecimal digits",
+        ),
+    ]
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.features import Features, map_features
-from tpnet_dist.events.manifest import FileRecord, Manifest, describe_file, read_manifest
+from tpnet_dist.events.features import EDGE_FEATURES_NAME, NODE_FEATURES_NAME, Features, map_features
+from tpnet_dist.events.manifest import MANIFEST_NAME, FileRecord, Manifest, describe_file, read_manifest
 from tpnet_dist.events.shards import (
     COLUMNS,
     EVENTS_PER_ROW_GROUP,
@@ -40,12 +40,14 @@ class EventLog:
         for features in (self.manifest.edge_features, self.manifest.node_features):
             if features is not None:
                 map_features(self.folder, features)
+        for name in (EDGE_FEATURES_NAME, NODE_FEATURES_NAME):
+            listed = {record.file for record in self.manifest.files()}
+            if name not in listed and (self.folder / name).exists():
+                raise InputError(
+                    f"{self.folder / name}: lies in the folder, but the manifest does not list it; "
+                    "restore the manifest or convert again"
+                )
         self._shard_starts = [0, *accumulate(shard.rows for shard in self.manifest.shards)]
-        if self._shard_starts[-1] != self.manifest.events:
-            raise InputError(
-                f"{self.folder}: shards hold {self._shard_starts[-1]:,} events, the manifest says "
-                f"{self.manifest.events:,}; convert again"
-            )
 
     def __len__(self) -> int:
         return self.manifest.events
@@ -115,6 +117,17 @@ class EventLog:
                     "so the file was changed or damaged; restore it or convert again"
                 )
             yield record
+        self._verify_ends()
+
+    def _verify_ends(self) -> None:
+        self.raw_ids()
+        ends = [self.read(number, number + 1).time[0].item() for number in (0, len(self) - 1)]
+        if ends != [self.manifest.first_time, self.manifest.last_time]:
+            raise InputError(
+                f"{self.folder / MANIFEST_NAME}: first_time and last_time are {self.manifest.first_time} and "
+                f"{self.manifest.last_time}, but events are from {ends[0]} to {ends[1]}; "
+                "restore it or convert again"
+            )
 
     def _chunks(self, start: int, stop: int, chunk_events: int) -> Iterator[EventColumns]:
         shard = bisect.bisect_right(self._shard_starts, start) - 1

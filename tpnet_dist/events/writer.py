@@ -2,12 +2,21 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tpnet_dist.events.manifest import FeatureRecord, Manifest, describe_file, write_manifest
+from tpnet_dist.events.manifest import (
+    FeatureRecord,
+    Manifest,
+    RawIdType,
+    TickUnit,
+    TimeType,
+    describe_file,
+    write_manifest,
+)
+from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.events.shards import EVENTS_PER_SHARD, EventColumns, ShardWriter
 
 NODE_IDS_NAME = "node_ids.parquet"
@@ -21,8 +30,8 @@ class EventLogWriter:
         folder: Path,
         *,
         log_id: str,
-        time_dtype: str,
-        time_unit: str = "s",
+        time_dtype: TimeType,
+        time_unit: TickUnit = "s",
         events_per_shard: int = EVENTS_PER_SHARD,
     ) -> None:
         self.folder = folder
@@ -53,6 +62,7 @@ class EventLogWriter:
         bipartite: bool = False,
         edge_features: FeatureRecord | None = None,
         node_features: FeatureRecord | None = None,
+        preparation: Preparation | None = None,
     ) -> Manifest:
         """Write what is known only after the last event. `node_ids`: row = dense id, column `raw_id`, …"""
         assert self._first_time is not None, "an event log has at least one event"
@@ -68,12 +78,13 @@ class EventLogWriter:
             last_time=self._last_time,
             has_labels=has_labels,
             bipartite=bipartite,
-            raw_id_dtype=str(node_ids.schema.field("raw_id").type),
+            raw_id_dtype=cast(RawIdType, str(node_ids.schema.field("raw_id").type)),
             shards=tuple(self._shards.records),
             node_ids=describe_file(self.folder / NODE_IDS_NAME),
             edge_features=edge_features,
             node_features=node_features,
             source=dict(source),
+            preparation=preparation,
         )
         write_manifest(self.folder, manifest)
         return manifest

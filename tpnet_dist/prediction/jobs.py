@@ -18,6 +18,7 @@ from tpnet_dist.events.batch_plan import slice_of
 from tpnet_dist.events.raw_ids import UNKNOWN, Ids, Side, some_of
 from tpnet_dist.events.shards import Times
 from tpnet_dist.files.progress import Display
+from tpnet_dist.prediction.link_columns import DEFAULTS, GivenColumns, Role
 from tpnet_dist.prediction.link_file import FileBlock, LinkFile
 from tpnet_dist.prediction.predictor import Predictor
 from tpnet_dist.prediction.score_file import Columns, ScoreWriter, score_file
@@ -26,11 +27,14 @@ from tpnet_dist.prediction.times import as_times, require_present
 SOURCES_PER_BLOCK = 500
 
 
-def observe_file(predictor: Predictor, path: Path, *, src: str, dst: str, time: str) -> None:
+def observe_file(predictor: Predictor, path: Path, columns: GivenColumns) -> None:
     """Record the events of a file, all or none; it is held in memory whole."""
-    events = LinkFile(path, src=src, dst=dst, time=time, num_features=predictor.edge_width).read()
+    events = LinkFile(path, columns, num_features=predictor.edge_width).read()
     if events.time is None or events.dst is None:
-        raise InputError(f"{path}: has no column {time}, but events happen at a time; name it with --time")
+        raise InputError(
+            f"{path}: has no column {columns.wanted('time')}, but events happen at a time; name it with "
+            "--time"
+        )
     with _named(path):
         predictor.observe(events.src, events.dst, events.time, events.features)
 
@@ -69,7 +73,8 @@ class Job:
                     block.src[mine], block.dst[mine], times[mine], probability=self.probability
                 )
                 together = np.concatenate(self.world.gather_objects(scores))
-                self._write(writer, {"src": block.src, "dst": block.dst, "time": times, "score": together})
+                src, dst, time = (_answered(pairs, role) for role in ("src", "dst", "time"))
+                self._write(writer, {src: block.src, dst: block.dst, time: times, "score": together})
                 self.display.advance(len(block))
         self.display.say(f"{out}: scores of {num_rows:,} pairs")
 
@@ -82,7 +87,7 @@ class Job:
             for whole in self._known_blocks(sources):
                 for start in range(0, len(whole), SOURCES_PER_BLOCK):
                     block = whole[slice(start, start + SOURCES_PER_BLOCK)]
-                    self._write(writer, self._best(block, k, candidates))
+                    self._write(writer, self._best(block, k, candidates, sources))
                     self.display.advance(len(block))
         self.display.say(f"{out}: the {k:,} most likely destinations of {num_rows:,} sources")
 
@@ -95,16 +100,16 @@ class Job:
         known: Ids = ids[is_known]
         return known
 
-    def _best(self, block: FileBlock, k: int, candidates: Ids | None) -> Columns:
+    def _best(self, block: FileBlock, k: int, candidates: Ids | None, file: LinkFile) -> Columns:
         times, mine = self._times(block), self._slice(len(block))
         parts = self.world.gather_objects(
             self.predictor.top_k(block.src[mine], times[mine], k, candidates, probability=self.probability)
         )
         return {
-            "src": block.src.repeat(k),
-            "time": times.repeat(k),
+            _answered(file, "src"): block.src.repeat(k),
+            _answered(file, "time"): times.repeat(k),
             "rank": np.tile(np.arange(1, k + 1), len(block)),
-            "dst": np.concatenate([part.destinations for part in parts]).ravel(),
+            _answered(file, "dst"): np.concatenate([part.destinations for part in parts]).ravel(),
             "score": np.concatenate([part.scores for part in parts]).ravel(),
         }
 
@@ -178,6 +183,12 @@ class Job:
     def _write(self, writer: ScoreWriter | None, columns: Columns) -> None:
         if writer is not None:
             writer.write(columns)
+
+
+def _answered(file: LinkFile, role: Role) -> str:
+    """What a column of the results is called: as in the file, else as in the files of the log."""
+    name = file.names.get(role) or file.columns.wanted(role)
+    return DEFAULTS[role] if name.isdigit() or name in ("score", "rank") else name
 
 
 @contextmanager

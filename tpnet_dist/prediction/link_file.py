@@ -1,8 +1,12 @@
-"""Links, sources and events in files of any size, CSV or Parquet, read a block at a time."""
+"""Links, sources and events in files of any size, CSV, Parquet, Feather or JSON lines, read a block at a
+time."""
 
+import io
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import raw_values, transform
+from tpnet_dist.events.preparation import TextForm
 from tpnet_dist.events.raw_ids import Ids
-from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64, cast_or_none, iso_microseconds
+from tpnet_dist.events.text_columns import (
+    EXACT_IN_FLOAT64,
+    cast_or_none,
+    formatted_nanoseconds,
+    iso_nanoseconds,
+)
+from tpnet_dist.files.csv_quotes import EventLines, find_open_quote
+from tpnet_dist.prediction.link_columns import GivenColumns, Role
 
 ROWS_PER_BLOCK = 20_000
 _BLOCK_BYTES = 4 << 20
@@ -47,23 +61,66 @@ class LinkFile:
     """A file, and which of its columns are which."""
 
     path: Path
-    src: str = "src"
-    dst: str | None = "dst"
-    time: str = "time"
-    """May be absent."""
+    columns: GivenColumns = field(default_factory=GivenColumns)
+    roles: tuple[Role, ...] = ("src", "dst")
+    """Of the ids it must have; the first is read as the source."""
     num_features: int = 0
-    """The columns after these three, in order, if there must be so many."""
+    """If there must be so many: the log's own feature columns by name, else those beside ids and time."""
+
+    @cached_property
+    def names(self) -> dict[Role, str | None]:
+        """What its columns are called; None for those that it does not have."""
+        with self._readable():
+            names = self._column_names()
+        found = {role: self.columns.find(role, names) for role in (*self.roles, "time")}
+        for role in self.roles:
+            if found[role] is None:
+                raise InputError(
+                    f"{self.path}: has no column {self.columns.wanted(role)} among {', '.join(names)}; "
+                    "name it with --src or --dst"
+                )
+        for name in names:
+            is_used = self.num_features > 0 or name in found.values()
+            if is_used and names.count(name) > 1:
+                raise InputError(
+                    f"{self.path}: has {names.count(name)} columns {name}, but a name is one column's; "
+                    "rename the others"
+                )
+        return found
+
+    @property
+    def src(self) -> str:
+        name = self.names[self.roles[0]]
+        assert name is not None
+        return name
+
+    @property
+    def dst(self) -> str | None:
+        return self.names["dst"] if "dst" in self.roles[1:] else None
+
+    @property
+    def time(self) -> str | None:
+        return self.names["time"]
 
     def blocks(self) -> Iterator[FileBlock]:
         """Yield blocks in order, as often as the file is read. A file without rows has none."""
-        try:
+        if self.path.exists() and not self.path.stat().st_size:
+            return
+        with self._readable():
             for batch in self._batches():
                 for start in range(0, len(batch), ROWS_PER_BLOCK):
                     yield self._block(batch.slice(start, ROWS_PER_BLOCK))
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except FileNotFoundError as error:
             raise InputError(f"{self.path}: there is no such file; give one that exists") from error
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            kind = "Parquet" if self._is_parquet() else "CSV with a header"
+            kind = {"parquet": "Parquet", "ipc": "Arrow IPC", "json": "JSON lines"}.get(
+                self._kind, "CSV with a header"
+            )
             raise InputError(f"{self.path}: not readable as {kind}: {error}; correct it") from error
         except OSError as error:
             raise InputError(
@@ -88,48 +145,122 @@ class LinkFile:
         assert src is not None
         return FileBlock(src, dst, time, features)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        if self._is_parquet():
-            with pq.ParquetFile(self.path) as file:
-                self._require_columns(file.schema_arrow.names)
-                yield from file.iter_batches(ROWS_PER_BLOCK)
-        elif self.path.stat().st_size:
-            with pa.input_stream(self.path) as stream:
-                names = pyarrow.csv.open_csv(stream).schema.names
-            self._require_columns(names)
-            with pa.input_stream(self.path) as stream:
-                yield from pyarrow.csv.open_csv(
-                    stream,
-                    pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
-                    convert_options=self._types(names),
-                )
+    @cached_property
+    def _kind(self) -> str:
+        kinds = {
+            ".parquet": "parquet",
+            ".feather": "ipc",
+            ".arrow": "ipc",
+            ".jsonl": "json",
+            ".ndjson": "json",
+        }
+        return kinds.get(self.path.suffix, "text")
 
-    def _types(self, names: list[str]) -> "pyarrow.csv.ConvertOptions":
+    def _column_names(self) -> list[str]:
+        if self._kind == "parquet":
+            with pq.ParquetFile(self.path) as file:
+                return list(file.schema_arrow.names)
+        if self._kind == "ipc":
+            with pa.ipc.open_file(self.path) as reader:
+                return list(reader.schema.names)
+        if self._kind == "json":
+            return list(pyarrow.json.open_json(self.path).schema.names)
+        if self._text_form[1] is not None:
+            return self._text_form[1]
+        with pa.input_stream(self.path) as stream:
+            names = pyarrow.csv.open_csv(
+                EventLines(stream, 0, self._text_form[0].comment), **self._parsing
+            ).schema
+        return list(names.names)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        wanted = [name for name in (*self.names.values(), *self._feature_names()) if name is not None]
+        if self._kind == "parquet":
+            with pq.ParquetFile(self.path) as file:
+                yield from file.iter_batches(ROWS_PER_BLOCK, columns=wanted)
+        elif self._kind == "ipc":
+            with pa.ipc.open_file(self.path) as reader:
+                yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
+        elif self._kind == "json":
+            yield from pyarrow.json.open_json(self.path)
+        else:
+            yield from self._text_batches(wanted)
+
+    @cached_property
+    def _text_form(self) -> tuple[TextForm, list[str] | None]:
+        return self.columns.text_form(self.path)
+
+    @property
+    def _parsing(self) -> dict[str, Any]:
+        """Quoted values may have several lines."""
+        delimiter = self._text_form[0].delimiter
+        return {"parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)}
+
+    def _text_batches(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         """Ids and times as they are written, features as numbers; a column that nobody asks for may hold
         anything. The type of a time is no block's to decide for those after it."""
-        texts = [name for name in (self.src, self.dst, self.time) if name is not None]
-        rest = [name for name in names if name not in texts] if self.num_features else []
-        types = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(rest, pa.float32())}
-        used = [name for name in names if name in types]
-        return pyarrow.csv.ConvertOptions(column_types=types, include_columns=used, strings_can_be_null=False)
+        form, names = self._text_form
+        texts = [name for name in self.names.values() if name is not None]
+        prepared = self.columns.preparation
+        as_written = prepared is not None and bool(prepared.edge_columns)
+        types = {name: pa.string() if name in texts or as_written else pa.float32() for name in wanted}
+        skipped = int(names is not None and form.has_header)
+        num_rows = 0
+        with pa.input_stream(self.path) as stream:
+            lines = EventLines(stream, skipped, form.comment)
+            for batch in pyarrow.csv.open_csv(
+                pa.PythonFile(lines, "r"),
+                pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=names),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types=types, include_columns=list(types), strings_can_be_null=False
+                ),
+                **self._parsing,
+            ):
+                num_rows += len(batch)
+                yield batch
+        num_lines = lines.count.num_lines() - (names is None)
+        if lines.count.num_quotes and (lines.count.num_quotes % 2 or num_lines != num_rows):
+            self._require_closed_quotes(form)
 
-    def _require_columns(self, names: list[str]) -> None:
-        for name in (self.src, self.dst):
-            if name is not None and name not in names:
+    def _require_closed_quotes(self, form: TextForm) -> None:
+        """A quote that is not closed makes one value of all rows after it."""
+        with pa.input_stream(self.path) as stream:
+            text = io.TextIOWrapper(
+                io.BufferedReader(stream), encoding="utf-8-sig", errors="replace", newline=""
+            )
+            found = find_open_quote(text, form.delimiter)
+        if found is not None:
+            raise InputError(
+                f"{self.path} line {found[0] + 1:,}: {found[1]}; correct the quoting of this row"
+            )
+
+    def _feature_names(self) -> list[str]:
+        """The log's own, or all columns beside ids and time."""
+        if not self.num_features:
+            return []
+        names, used = self._column_names(), self.names.values()
+        own = list(self.columns.preparation.features) if self.columns.preparation else []
+        if own and not own[0].isdigit():
+            if missing := [name for name in own if name not in names]:
                 raise InputError(
-                    f"{self.path}: has no column {name} among {', '.join(names)}; name it with --src or --dst"
+                    f"{self.path}: lacks feature column {', '.join(missing[:5])}, which events of this log "
+                    "have; "
+                    "give files with the same features"
                 )
-        for name in names:
-            is_used = self.num_features > 0 or name in (self.src, self.dst, self.time)
-            if is_used and names.count(name) > 1:
-                raise InputError(
-                    f"{self.path}: has {names.count(name)} columns {name}, but a name is one column's; "
-                    "rename the others"
-                )
+            return own
+        if own and all(name in names for name in own):
+            return own
+        names = [name for name in names if name not in used]
+        if len(names) != self.num_features:
+            raise InputError(
+                f"{self.path}: has {len(names)} columns beside source, destination and time, but events of "
+                f"this log have {self.num_features} features; give these, in their order"
+            )
+        return names
 
     def _block(self, batch: pa.RecordBatch) -> FileBlock:
         dst = None if self.dst is None else self._ids(batch, self.dst)
-        time = self._times(batch.column(self.time)) if self.time in batch.schema.names else None
+        time = None if self.time is None else self._times(batch.column(self.time))
         features = self._features(batch) if self.num_features else None
         return FileBlock(self._ids(batch, self.src), dst, time, features)
 
@@ -158,31 +289,37 @@ class LinkFile:
         return times
 
     def _times_of_text(self, column: pa.Array) -> npt.NDArray[Any]:
+        prepared = self.columns.preparation
+        if prepared is not None and prepared.time_format is not None:
+            moments = formatted_nanoseconds(column, prepared.time_format)
+            if moments is not None:
+                return _dates(moments)
+        if prepared is not None and prepared.text is not None and prepared.text.decimal_comma:
+            column = pc.replace_substring(column, ",", ".")
         for kind in (pa.int64(), pa.float64()):
             if (numbers := cast_or_none(column, kind)) is not None and not numbers.null_count:
                 times: npt.NDArray[Any] = numbers.to_numpy()
                 return times if kind == pa.int64() else _exact(column, times)
-        if (microseconds := iso_microseconds(column)) is not None and not column.null_count:
-            return microseconds.view("datetime64[us]")
+        if (nanoseconds := iso_nanoseconds(column)) is not None and not column.null_count:
+            return _dates(nanoseconds)
         is_missing = column.null_count or pc.any(pc.is_in(column, pa.array(_NO_TIMES))).as_py()
         wrong = "a value is missing" if is_missing else f"it holds text, such as {_no_number_in(column)}"
         raise InputError(f"{self.path}: column {self.time}: {wrong}; give numbers or ISO dates")
 
     def _features(self, batch: pa.RecordBatch) -> npt.NDArray[np.float32]:
-        names = [name for name in batch.schema.names if name not in (self.src, self.dst, self.time)]
-        if len(names) != self.num_features:
-            raise InputError(
-                f"{self.path}: has {len(names)} columns beside source, destination and time, but events of "
-                f"this log have {self.num_features} features; give these, in their order"
-            )
-        columns = [pc.cast(batch.column(name), pa.float32()) for name in names]
-        rows = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+        prepared = self.columns.preparation
+        own = prepared is not None and self._feature_names() == list(prepared.features)
+        if prepared is not None and prepared.edge_columns and own:
+            try:
+                raw = raw_values(prepared.edge_columns, batch.column)
+            except InputError as error:
+                raise InputError(f"{self.path}: {error}") from error
+            return transform(prepared.edge_columns, raw)
+        names = self._feature_names()
+        rows = np.column_stack([_numbers(batch.column(name)) for name in names])
         if not np.isfinite(rows).all():
             raise InputError(f"{self.path}: a feature is missing or not finite; correct it")
         return rows.astype(np.float32)
-
-    def _is_parquet(self) -> bool:
-        return self.path.suffix == ".parquet"
 
 
 def content_key(path: Path) -> str:
@@ -194,6 +331,21 @@ def content_key(path: Path) -> str:
         while block := file.read(_BLOCK_BYTES):
             checksum = zlib.crc32(block, checksum)
     return f"{path.stat().st_size:,} bytes, checksum {checksum:08x}"
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[np.float32]:
+    """A column of numbers, or of lists of them."""
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    flat = pc.list_flatten(column) if is_list or pa.types.is_fixed_size_list(column.type) else column
+    numbers: npt.NDArray[np.float32] = pc.cast(flat, pa.float32()).to_numpy(zero_copy_only=False)
+    return numbers.reshape(len(column), -1)
+
+
+def _dates(nanoseconds: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """In the finer of two units only where need be."""
+    if (nanoseconds % 1000).any():
+        return nanoseconds.view("datetime64[ns]")
+    return (nanoseconds // 1000).view("datetime64[us]")
 
 
 def _exact(column: pa.Array, fractions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:

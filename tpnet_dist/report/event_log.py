@@ -50,7 +50,8 @@ def recognise(log: EventLogFacts) -> Recognition | None:
     """Recognise a dataset by the name of the data folder, else by that of the file it was made from."""
     if not log.folder:
         return None
-    inputs = log.manifest.source.get("inputs", []) if log.manifest else []
+    inputs = log.manifest.source.get("inputs") if log.manifest else None
+    inputs = inputs if isinstance(inputs, list) else []
     names = {f"the name of its data folder, {log.folder}": log.name}
     names |= {f"the file it was made from, {name}": Path(str(name)).name for name in inputs}
     for by, name in names.items():

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from data_prep import csv_stream, id_map, spill
+from data_prep import id_map, spill, text_source
 from data_prep.convert_command import Convert
 from tests.support.sentences import refused
 from tpnet_dist.events import EventLog
@@ -90,7 +90,7 @@ def test_ids_with_leading_zeros_are_different_nodes(tmp_path: Path) -> None:
 
 
 def test_ids_turn_into_text_when_the_first_word_comes_late(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(csv_stream, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_source, "_BLOCK_BYTES", 64)
     lines = [f"{i % 5},{i % 7},{i}" for i in range(50)] + ["x1,3,50", "-2,3,51"]
     log = convert(tmp_path, "\n".join(lines))
     assert rows(log)[0] == ("0", "0", 0)
@@ -98,12 +98,12 @@ def test_ids_turn_into_text_when_the_first_word_comes_late(tmp_path: Path, monke
     assert log.num_nodes == 7 + 2
 
 
-@pytest.mark.parametrize("few", [0, 10, 10_000])
-def test_text_ids_are_the_same_nodes_however_many_are_known(
+@pytest.mark.parametrize("few", [2, 64, 1 << 14])
+def test_text_ids_are_the_same_nodes_however_full_the_table_is(
     tmp_path: Path, monkeypatch: Any, few: int
 ) -> None:
-    monkeypatch.setattr(csv_stream, "_BLOCK_BYTES", 256)
-    monkeypatch.setattr(id_map, "_FEW_TEXTS", few)
+    monkeypatch.setattr(text_source, "_BLOCK_BYTES", 256)
+    monkeypatch.setattr(id_map, "_FIRST_SLOTS", few)
     names = [f"user-{number}" for number in random.Random(0).choices(range(60), k=400)]
     lines = [f"{u},{v},{i}" for i, (u, v) in enumerate(zip(names[::2], names[1::2], strict=True))]
     log = convert(tmp_path, "\n".join(lines))
@@ -151,7 +151,9 @@ def test_bipartite_ids_may_be_numbers_on_one_side_and_words_on_the_other(tmp_pat
 def test_times_are_kept_exactly(
     tmp_path: Path, times: list[str], unit: Any, stored: list[float] | None, stored_unit: str
 ) -> None:
-    log = convert(tmp_path, "src,dst,time\n" + "".join(f"1,2,{time}\n" for time in times), time_unit=unit)
+    log = convert(
+        tmp_path, "src,dst,time\n" + "".join(f"1,2,{time}\n" for time in times), time_unit=unit, yes=True
+    )
     expected = [int(time) for time in times] if stored is None else stored
     kept = log.read(0, 3).time.tolist()
     assert kept == expected
@@ -180,7 +182,7 @@ def test_times_that_cannot_be_kept_exactly_are_refused(tmp_path: Path, parts: li
 
 
 def test_a_log_with_as_many_nodes_as_events_keeps_its_ids(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(csv_stream, "_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(text_source, "_BLOCK_BYTES", 4096)
     numbers = random.Random(0).sample(range(-(10**12), 10**12), 4000)
     lines = [f"{u},{v},{i}" for i, (u, v) in enumerate(zip(numbers[::2], numbers[1::2], strict=True))]
     log = convert(tmp_path, "\n".join(lines))
@@ -196,7 +198,7 @@ def test_time_step_replaces_times_by_ranks(tmp_path: Path, monkeypatch: Any) -> 
 
 
 def test_labels_and_features_follow_their_events_through_sorting(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(csv_stream, "_BLOCK_BYTES", 512)
+    monkeypatch.setattr(text_source, "_BLOCK_BYTES", 512)
     monkeypatch.setattr(spill, "_EVENTS_PER_RUN", 40)
     monkeypatch.setattr(spill, "_EVENTS_PER_BLOCK", 7)
     shuffled = random.Random(0).choices(range(60), k=500)

@@ -1,11 +1,16 @@
 """Times of a CSV are read alike, wherever in the file their spelling changes."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tests.support.sentences import refused
+from tpnet_dist.errors import InputError
+from tpnet_dist.events.preparation import Preparation, TextForm
+from tpnet_dist.prediction.link_columns import GivenColumns
 from tpnet_dist.prediction.link_file import LinkFile
 
 ROWS = 400_000
@@ -52,3 +57,71 @@ def test_dates_with_and_without_a_zone_are_utc(tmp_path: Path) -> None:
 def test_other_times_are_refused(tmp_path: Path, times: list[str]) -> None:
     with refused():
         file_of(tmp_path / "pairs.csv", *times).read()
+
+
+PREPARED = Preparation(
+    columns=("who", "whom", "w", "note", "when"),
+    src="who",
+    dst="whom",
+    time="when",
+    features=("w",),
+    text=TextForm(delimiter=";", has_header=True, comment="#"),
+    options={},
+)
+HEADLESS = Preparation(
+    columns=("0", "1", "2", "3"),
+    src="0",
+    dst="1",
+    time="3",
+    features=("2",),
+    text=TextForm(delimiter=" ", has_header=False),
+    options={},
+)
+
+
+def prepared_file(path: Path, text: str, preparation: Preparation, **more: Any) -> LinkFile:
+    path.write_text(text)
+    return LinkFile(path, GivenColumns(preparation=preparation), num_features=1, **more)
+
+
+@pytest.mark.parametrize(
+    ("text", "preparation", "features"),
+    [
+        ("# old\nwho;whom;w;note;when\n1;2;0.5;x;7\n3;4;1.5;y;8\n", PREPARED, [0.5, 1.5]),
+        ("when;w;whom;who\n7;0.5;2;1\n8;1.5;4;3\n", PREPARED, [0.5, 1.5]),
+        ("who,whom,when,w\n1,2,7,0.5\n3,4,8,1.5\n", PREPARED, [0.5, 1.5]),
+        ("src,dst,time,w\n1,2,7,0.5\n3,4,8,1.5\n", PREPARED, [0.5, 1.5]),
+        ("1 2 0.5 7\n3 4 1.5 8\n", HEADLESS, [0.5, 1.5]),
+        ("src,dst,time,any\n1,2,7,0.5\n3,4,8,1.5\n", HEADLESS, [0.5, 1.5]),
+    ],
+)
+def test_columns_are_matched_by_the_names_of_the_converted_files(
+    tmp_path: Path, text: str, preparation: Preparation, features: list[float]
+) -> None:
+    block = prepared_file(tmp_path / "new.csv", text, preparation).read()
+    assert block.dst is not None and block.time is not None and block.features is not None
+    assert (block.src.tolist(), block.dst.tolist()) == (["1", "3"], ["2", "4"])
+    assert (block.time.tolist(), block.features[:, 0].tolist()) == ([7, 8], features)
+
+
+def test_features_that_are_not_those_of_the_log_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="lacks feature column w"):
+        prepared_file(tmp_path / "new.csv", "who,whom,when,v\n1,2,7,0.5\n", PREPARED).read()
+
+
+def test_an_open_quote_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text('src,dst,time,note\n1,2,3,a\n1,2,4,"open\n1,2,5,b\n')
+    with pytest.raises(InputError, match="line 3: a quote is opened here and never closed"):
+        LinkFile(path).read()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl"])
+def test_typed_files_are_read_like_text(tmp_path: Path, suffix: str) -> None:
+    frame = pl.DataFrame({"who": [1, 3], "whom": [2, 4], "w": [0.5, 1.5], "when": [7, 8]})
+    path = tmp_path / f"new{suffix}"
+    write = {".parquet": frame.write_parquet, ".feather": frame.write_ipc, ".jsonl": frame.write_ndjson}
+    write[suffix](path)
+    block = LinkFile(path, GivenColumns(preparation=PREPARED), num_features=1).read()
+    assert block.features is not None and block.features.tolist() == [[0.5], [1.5]]
+    assert block.src.tolist() == [1, 3]

@@ -1,0 +1,102 @@
+"""Consecutive rows of a source on their way through the first pass."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from data_prep.layout import Roles
+from data_prep.raw_features import FeatureReading
+from data_prep.times import TimeForm
+from data_prep.values import TimeRule
+from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
+from tpnet_dist.events.shards import Times
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Consecutive rows of one source; ids still as written."""
+
+    first_row: int
+    bytes_read: int
+    """How much of the source has been read, on disk."""
+    src: pa.Array
+    dst: pa.Array
+    time: Times
+    label: npt.NDArray[np.float32] | None
+    features: npt.NDArray[np.float32] | None
+    feature_row: npt.NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+class ChunkRejected(Exception):
+    """Some row from `first_row` on breaks a rule."""
+
+    def __init__(self, first_row: int) -> None:
+        self.first_row = first_row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What rows must keep to besides their own form."""
+
+    time: TimeRule
+    features: FeatureReading
+    must_be_sorted: bool
+    num_feature_rows: int | None
+
+
+class Source(Protocol):
+    """Rows of named columns, in order, from one place: a file, an object in a bucket, a table in memory."""
+
+    name: str
+    """What the user calls it."""
+    roles: Roles
+    num_bytes: int
+    """How far reading goes, for the display."""
+
+    @property
+    def time_unit(self) -> TimeUnit | None:
+        """What the time column says of itself; None for numbers and text."""
+        ...
+
+    @property
+    def form(self) -> TextForm | None:
+        """How it is written, if it is delimited text."""
+        ...
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Of each value that an event has."""
+        ...
+
+    @property
+    def id_kinds(self) -> str | None:
+        """Whether ids are text or whole numbers, where types say it."""
+        ...
+
+    def sample(self) -> list[pa.Array]:
+        """The first rows, column by column; text where the source has text."""
+        ...
+
+    def chunks(self, rules: Rules) -> Iterator[Chunk]:
+        """All rows in order; `ChunkRejected` where one breaks a rule of its own form."""
+        ...
+
+    def explain(self, rules: Rules, from_row: int, before: TimeForm) -> NoReturn:
+        """Raise the sentence about the first row that breaks a rule. `before`: the times so far."""
+        ...
+
+    def about(self) -> str:
+        """What it is, in a few words."""
+        ...
+
+    def record(self) -> SourceRecord | None:
+        """What the manifest keeps of it, once all has been read; None if it is no file. Refuses a file that
+        was changed meanwhile."""
+        ...

@@ -1,0 +1,123 @@
+"""Tables in memory as sources, and the conversion of whatever a caller in Python has."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from data_prep.convert_command import Convert
+from data_prep.pipeline import convert
+from data_prep.table_readers import ROWS_PER_BATCH, MemoryReader
+from tpnet_dist.config.keys import did_you_mean
+from tpnet_dist.errors import InputError
+from tpnet_dist.events import EventLog
+from tpnet_dist.files.progress import Display
+
+_COMMAND_ONLY = {"paths", "debug", "dry_run"}
+
+
+def convert_source(source: Any, out: Path, options: Mapping[str, Any], *, verbose: bool) -> EventLog:  # noqa: ANN401
+    """`options`: as the command has them."""
+    options = dict(options)
+    known = [field.name for field in fields(Convert) if field.name not in _COMMAND_ONLY]
+    for name in options:
+        if name not in known:
+            raise InputError(f"unknown option {name}; {did_you_mean(name, known)}")
+    for name in ("features", "one_hot", "node_columns"):
+        if name in options and isinstance(options[name], list | tuple):
+            options[name] = ",".join(map(str, options[name]))
+    paths = _paths_of(source)
+    table = None if paths is not None else reader_of(source)
+    if table is not None and _is_temporal_data(source):
+        options = {"src": "src", "dst": "dst", "time": "t", **options}
+        if "msg" in table.schema.names:
+            options.setdefault("features", "msg")
+    command = Convert(paths=(*(paths or ()), str(out)), **options)
+    job = command.job(list(paths or ()), out)
+    convert(
+        job,
+        out,
+        overwrite=command.overwrite,
+        display=Display(),
+        tell=print if verbose else lambda line: None,
+        tables=[] if table is None else [table],
+    )
+    return EventLog(out)
+
+
+def _paths_of(source: Any) -> list[str] | None:  # noqa: ANN401
+    """None if it is no path and no list of paths."""
+    if isinstance(source, str | Path):
+        return [str(source)]
+    if isinstance(source, list | tuple) and source and all(isinstance(each, str | Path) for each in source):
+        return [str(each) for each in source]
+    return None
+
+
+def reader_of(source: Any, name: str = "") -> MemoryReader:  # noqa: ANN401
+    """The batches of a table; InputError if it is none."""
+    name = name or f"the {type(source).__name__}"
+    if isinstance(source, pl.LazyFrame):
+        schema = pl.DataFrame(schema=source.collect_schema()).to_arrow().schema
+        return MemoryReader(name, schema, _batches_of_lazy(source))
+    if isinstance(source, pl.DataFrame):
+        source = source.to_arrow()
+    if isinstance(source, ds.Dataset):
+        return MemoryReader(name, source.schema, source.to_batches(batch_size=ROWS_PER_BATCH))
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        return MemoryReader(name, source.schema, source.to_batches(max_chunksize=ROWS_PER_BATCH))
+    if _is_temporal_data(source):
+        return reader_of(_table_of_temporal_data(source), name)
+    if type(source).__module__.partition(".")[0] == "pandas":
+        return reader_of(_table_of_pandas(source, name), name)
+    if hasattr(source, "__arrow_c_stream__"):
+        stream = pa.RecordBatchReader.from_stream(source)
+        return MemoryReader(name, stream.schema, stream)
+    raise InputError(
+        f"{name}: is neither a path nor a table; give a path, a polars, pandas or Arrow table, a DuckDB "
+        "relation, "
+        "or a TemporalData"
+    )
+
+
+def _batches_of_lazy(frame: pl.LazyFrame) -> Iterator[pa.RecordBatch]:
+    """As they are computed; errors of the query are the caller's."""
+    for part in frame.collect_batches(chunk_size=ROWS_PER_BATCH, maintain_order=True):
+        yield from part.to_arrow().to_batches()
+
+
+def _table_of_pandas(source: Any, name: str) -> pa.Table:  # noqa: ANN401
+    try:
+        return pa.Table.from_pandas(source, preserve_index=False)
+    except (pa.ArrowException, TypeError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(
+            f"{name}: a column has values of several types ({text:.120}); give it one"
+        ) from error
+
+
+def _is_temporal_data(source: Any) -> bool:  # noqa: ANN401
+    """PyTorch Geometric need not be there to know its own."""
+    return all(hasattr(getattr(source, name, None), "numpy") for name in ("src", "dst", "t"))
+
+
+def _table_of_temporal_data(source: Any) -> pa.Table:  # noqa: ANN401
+    columns: dict[str, pa.Array] = {}
+    for name in ("src", "dst", "t", "y", "msg"):
+        tensor = getattr(source, name, None)
+        if tensor is None:
+            continue
+        values = tensor.detach().cpu().numpy()
+        if values.ndim == 1:
+            columns[name] = pa.array(values)
+        else:
+            matrix = np.ascontiguousarray(values, np.float32).reshape(len(values), -1)
+            columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+    return pa.table(columns)

@@ -1,0 +1,304 @@
+"""Typed files that cannot be used get one sentence with file, row or row group, rule and remedy."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data_prep import places
+from tests.support.command_line import convert, refusal
+from tpnet_dist.events import EventLog
+
+COLUMNS: dict[str, list[Any]] = {"src": [1, 2, 3], "dst": [4, 5, 6], "time": [7, 8, 9], "w": [0.5, 1.5, 2.5]}
+
+
+def refuse(folder: Path, given: Path, *flags: str) -> str:
+    before = sorted(folder.rglob("*"))
+    sentence = refusal("convert", given, folder / "out", *flags)
+    assert sorted(folder.rglob("*")) == before
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "flags", "fragments"),
+    [
+        ("src", [1, None, 3], [], ["row 2", "source id None is null"]),
+        ("dst", ["a", "b", " "], [], ["row 3", "destination id ' ' is null"]),
+        ("dst", [1.0, 2.5, 3.0], [], ["row 2", "destination id 2.5 is neither text nor a whole number"]),
+        ("src", [{"id": 1}, {"id": 2}, {"id": 3}], [], ["'src' holds struct", "flatten it first"]),
+        ("src", [[1], [2], [3]], [], ["'src' holds list", "whole numbers or text"]),
+        ("src", [True, False, True], [], ["'src' holds bool"]),
+        ("src", [None, None, None], [], ["'src' (source id) is null"]),
+        ("time", [7, None, 9], [], ["row 2", "time (column 'time') is missing"]),
+        ("time", [7, 3, 9], [], ["row 2: time 3 is before 7", "--sort"]),
+        ("time", [7.5, float("nan"), 9.0], [], ["row 2", "not finite"]),
+        ("time", [-1, 2, 3], [], ["row 1", "negative"]),
+        ("time", ["7", "noon", "9"], [], ["row 2", "time 'noon' is not a number"]),
+        ("time", [True, True, False], [], ["'time' holds bool"]),
+        ("w", [0.5, None, 2.5], ["--features", "w"], ["row 2", "column 'w' is missing", "--fill"]),
+        ("w", [0.5, float("inf"), 2.5], ["--features", "w"], ["row 2", "not finite in float32"]),
+        ("w", ["a", "b", "c"], ["--features", "w"], ["'w' holds", "numbers or lists of them"]),
+        (
+            "w",
+            [[1.0, 2.0], [3.0], [4.0, 5.0]],
+            ["--features", "w"],
+            ["row 2", "1 values where the first row has 2"],
+        ),
+        (
+            "w",
+            [[1.0, 2.0], [3.0, None], [4.0, 5.0]],
+            ["--features", "w"],
+            ["row 2", "'missing' is not a number"],
+        ),
+    ],
+)
+def test_bad_columns_are_refused(
+    tmp_path: Path, column: str, values: list[Any], flags: list[str], fragments: list[str]
+) -> None:
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({**COLUMNS, column: values}), path)
+    sentence = refuse(tmp_path, path, *flags)
+    assert all(fragment in sentence for fragment in [str(path), *fragments]), sentence
+
+
+@pytest.mark.parametrize(
+    ("second", "flags", "fragment"),
+    [
+        ({"source": [1], "dst": [1], "time": [10], "w": [1.0]}, [], "src column is 'source' where that of"),
+        ({"src": [1], "dst": [1], "when": [10], "w": [1.0]}, [], "no time column"),
+        ({"src": ["a"], "dst": [1], "time": [10], "w": [1.0]}, [], "ids are text and numbers where"),
+        ({"src": [1], "dst": [1], "time": [10], "v": [1.0]}, ["--features", "w"], "no column 'w'"),
+        ({"src": [1], "dst": [1], "time": [10], "w": [[1.0, 2.0]]}, ["--features", "w"], "2 feature columns"),
+        ({"src": [], "dst": [], "time": [], "w": []}, [], "holds no rows"),
+    ],
+)
+def test_a_folder_of_several_schemas_is_refused(
+    tmp_path: Path, second: dict[str, list[Any]], flags: list[str], fragment: str
+) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    pq.write_table(pa.table(COLUMNS), folder / "a.parquet")
+    pq.write_table(pa.table(second), folder / "b.parquet")
+    sentence = refuse(tmp_path, folder, *flags)
+    assert fragment in sentence and "b.parquet" in sentence, sentence
+
+
+def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    count = 4000
+    table = pa.table({"src": range(count), "dst": range(count), "time": range(count)})
+    pq.write_table(table, path, row_group_size=1000, compression="zstd", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    chunk = pq.read_metadata(path).row_group(2).column(2)
+    start = chunk.data_page_offset
+    data[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(data)
+    assert "row group 2 cannot be read" in refuse(tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fragment"),
+    [
+        ("log.parquet", b"PAR1" + b"\0" * 100, "not readable as Parquet"),
+        ("log.feather", b"ARROW1\0\0" + b"\1" * 100, "not readable as Arrow IPC"),
+        ("log.jsonl", b'{"src": 1, "dst": 2, "time": 3}\n{"src": 1, "dst"\n', "cannot be read as JSON lines"),
+        ("log.json", b'[{"src": 1, "dst": 2, "time": 3}]', "one JSON list; write one object a line"),
+        ("log.bin", b"\x7fELF\0\0\0\0" * 9, "neither text nor Parquet"),
+        ("log.parquet", b"", "the file is empty"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, name: str, content: bytes, fragment: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert fragment in refuse(tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    ("given", "fragment"),
+    [
+        ("*.csv", "no file matches"),
+        ("ftp://host/log.csv", "ftp:// cannot be read"),
+        ("file:///nowhere/log.csv", "no such file or folder"),
+    ],
+)
+def test_inputs_that_are_not_there_are_refused(tmp_path: Path, given: str, fragment: str) -> None:
+    assert fragment in refusal("convert", given if ":" in given else tmp_path / given, tmp_path / "out")
+
+
+def test_a_file_given_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table(COLUMNS), path)
+    assert "is given twice" in refusal("convert", path, path, tmp_path / "out")
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("src,dst,time\n1,2,3\n")
+    opened = places.Place.open
+
+    def open_and_write(place: places.Place) -> Any:
+        file = opened(place)
+        with path.open("a") as more:
+            more.write("1,2,4\n")
+        return file
+
+    monkeypatch.setattr(places.Place, "open", open_and_write)
+    assert "was changed while it was read" in refusal("convert", path, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+EVENTS = [(10, 20, 5), (20, 30, 6), (10, 30, 9)]
+
+
+def rows(log: EventLog) -> list[tuple[Any, Any, float]]:
+    raw, events = log.raw_ids().column("raw_id").to_pylist(), log.read(0, len(log))
+    columns = zip(events.src.tolist(), events.dst.tolist(), events.time.tolist(), strict=True)
+    return [(raw[src], raw[dst], time) for src, dst, time in columns]
+
+
+def typed(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    return pa.array(values).cast(kind)
+
+
+SRC, DST, TIME = [10, 20, 10], [20, 30, 30], [5, 6, 9]
+TEXTS = pa.array(["10", "20", "10"])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"src": typed(pa.uint8(), SRC)},
+        {"src": typed(pa.uint64(), SRC)},
+        {"src": typed(pa.float64(), SRC)},
+        {"src": typed(pa.decimal128(23, 2), SRC)},
+        {"src": TEXTS},
+        {"src": TEXTS.cast(pa.large_string())},
+        {"src": TEXTS.cast(pa.string_view())},
+        {"src": TEXTS.dictionary_encode()},
+        {"src": pa.array(SRC).dictionary_encode()},
+        {"time": typed(pa.float32(), TIME)},
+        {"time": typed(pa.decimal128(23, 3), TIME)},
+        {"time": typed(pa.timestamp("s"), TIME)},
+        {"time": typed(pa.timestamp("ns", "Europe/Paris"), [t * 10**9 for t in TIME])},
+        {"time": typed(pa.timestamp("ms"), [t * 1000 for t in TIME])},
+        {"time": typed(pa.duration("s"), TIME)},
+        {"time": pa.array(["5", "6.0", "9"])},
+    ],
+    ids=str,
+)
+def test_every_type_gives_the_same_events(tmp_path: Path, columns: dict[str, pa.Array]) -> None:
+    plain = {"src": pa.array(SRC), "dst": pa.array(DST), "time": pa.array(TIME)}
+    pq.write_table(pa.table({**plain, **columns}), tmp_path / "log.parquet")
+    convert(tmp_path / "log.parquet", tmp_path / "out")
+    log = EventLog(tmp_path / "out")
+    assert rows(log) == EVENTS
+    assert log.manifest.time_unit == "s"
+
+
+def test_nanoseconds_of_timestamps_are_kept(tmp_path: Path) -> None:
+    moments = [1_700_000_000_123_456_789, 1_700_000_000_123_456_790]
+    table = pa.table({"src": [1, 2], "dst": [2, 1], "time": pa.array(moments, pa.timestamp("ns"))})
+    pq.write_table(table, tmp_path / "log.parquet")
+    convert(tmp_path / "log.parquet", tmp_path / "out")
+    log = EventLog(tmp_path / "out")
+    assert (log.manifest.time_unit, log.read(0, 2).time.tolist()) == ("ns", moments)
+
+
+def test_list_columns_are_features(tmp_path: Path) -> None:
+    table = pa.table({**COLUMNS, "emb": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
+    pq.write_table(table, tmp_path / "log.parquet")
+    convert(tmp_path / "log.parquet", tmp_path / "out", "--features", "w,emb")
+    log = EventLog(tmp_path / "out")
+    assert log.edge_features is not None
+    assert log.edge_features.tolist() == [[0.5, 1.0, 2.0], [1.5, 3.0, 4.0], [2.5, 5.0, 6.0]]
+    preparation = log.manifest.preparation
+    assert preparation is not None
+    assert preparation.feature_names == ("w", "emb[0]", "emb[1]")
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("# made by hand\nsrc,dst,time\n10,20,5\n# later\n20,30,6\n10,30,9\n#end", "--comment #"),
+        ("src;dst;time\n10;20;5,0\n20;30;6,0\n10;30;9\n", "--decimal-comma"),
+        (
+            "src,dst,time\n10,20,1970/01/01 00:00:05\n20,30,1970-01-01 00:00:06\n10,30,1970/01/01 00:00:09\n",
+            "--time-unit iso",
+        ),
+        (
+            "src,dst,time\n10,20,01.01.1970 00:00:05\n20,30,01.01.1970 00:00:06\n10,30,01.01.1970 00:00:09\n",
+            "--time-format %d.%m.%Y_%H:%M:%S",
+        ),
+        (
+            "src,dst,time\n10,20,1/1/70 0:00:05.000\n20,30,1/1/70 0:00:06.0\n10,30,1/1/70 0:00:09.0\n",
+            "--time-format %d/%m/%y_%H:%M:%S.%f",
+        ),
+    ],
+    ids=["comments", "decimal commas", "slash dates", "a format", "a format with fractions"],
+)
+def test_text_as_people_have_it(tmp_path: Path, text: str, flags: str) -> None:
+    (tmp_path / "log.csv").write_text(text)
+    convert(tmp_path / "log.csv", tmp_path / "out", *(flag.replace("_", " ") for flag in flags.split()))
+    assert rows(EventLog(tmp_path / "out")) == EVENTS
+
+
+def test_nanosecond_dates_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("src,dst,time\n1,2,2023-11-14T22:13:20.123456789Z\n")
+    convert(tmp_path / "log.csv", tmp_path / "out", "--time-unit", "iso")
+    assert EventLog(tmp_path / "out").manifest.first_time == 1_700_000_000_123_456_789
+
+
+def test_a_date_that_does_not_fit_the_format_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("src,dst,time\n1,2,14/11/2023\n1,2,11/14/2023\n")
+    sentence = refuse(tmp_path, tmp_path / "log.csv", "--time-format", "%d/%m/%Y")
+    assert "line 3: time '11/14/2023' is not written as --time-format" in sentence
+
+
+def test_globs_folders_and_file_urls_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for number, (src, dst, time) in enumerate(EVENTS, 9):
+        (folder / f"part-{number}.csv").write_text(f"src,dst,time\n{src},{dst},{time}\n")
+    for number, given in enumerate(
+        (folder, folder / "part-*.csv", folder.as_uri(), f"{folder.as_uri()}/part-*.csv")
+    ):
+        convert(given, tmp_path / f"out-{number}")
+        assert rows(EventLog(tmp_path / f"out-{number}")) == EVENTS
+
+
+def test_folders_of_hive_give_columns(tmp_path: Path) -> None:
+    for day in (2, 10):
+        path = tmp_path / "raw" / f"time={day}" / "a.parquet"
+        path.parent.mkdir(parents=True)
+        pl.DataFrame({"src": [1], "dst": [2]}).write_parquet(path)
+    convert(tmp_path / "raw", tmp_path / "out")
+    assert rows(EventLog(tmp_path / "out")) == [(1, 2, 2), (1, 2, 10)]
+
+
+def test_json_numbers_may_change_their_type_between_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from data_prep import table_readers
+
+    monkeypatch.setattr(table_readers, "_BLOCK_BYTES", 64)
+    lines = [f'{{"src": {i}, "dst": "{i + 1}", "time": {i}}}' for i in range(40)]
+    lines += ['{"src": "x", "dst": "2", "time": 40.5}']
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    convert(tmp_path / "log.jsonl", tmp_path / "out")
+    assert rows(EventLog(tmp_path / "out"))[-1] == ("x", "2", 40.5)
+
+
+def test_standard_input_may_be_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(COLUMNS), buffer)
+    buffer.seek(0)
+    stdin = io.TextIOWrapper(io.BufferedReader(buffer))  # type: ignore[type-var]
+    monkeypatch.setattr("sys.stdin", stdin)
+    convert("-", tmp_path / "out")
+    assert len(EventLog(tmp_path / "out")) == 3

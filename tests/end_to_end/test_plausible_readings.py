@@ -1,0 +1,153 @@
+"""What was understood is said; what is implausible is refused with both remedies, and taken with --yes."""
+
+from pathlib import Path
+
+import pytest
+
+from data_prep.__main__ import main
+from tests.support.command_line import convert, describe, refusal, run_here
+from tests.support.raw_files import GOOD, refuse
+from tpnet_dist.events import EventLog
+
+RATINGS = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},{1_700_000_000 + 60 * i}\n" for i in range(5000))
+SHOP = "user,item,time\n7,7,10\n7,8,11\n"
+MILLISECONDS = "src,dst,time\n" + "".join(f"1,2,{1_700_000_000_000 + 1000 * i}\n" for i in range(9))
+YEARS = "src,dst,year\n" + "".join(f"{i % 9},{i % 7},{1990 + i // 100}\n" for i in range(2000))
+
+
+LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "fragment", "instead"),
+    [
+        pytest.param(RATINGS, "", "column 2 is taken for the time", "--time 3", id="a rating as time"),
+        pytest.param(RATINGS, "--sort", "while column 3", "--time 3", id="a rating, sorted"),
+        pytest.param(SHOP, "", "'user' and 'item' look like two kinds", "--bipartite", id="users and items"),
+        pytest.param(SHOP, "", "or --one-id-space", "--one-id-space", id="users among items"),
+        pytest.param(
+            SHOP.replace("user", "customer_id").replace("item", "productId"),
+            "--src customer_id --dst productId",
+            "pass --bipartite",
+            "--src customer_id --dst productId --bipartite",
+            id="customers and products",
+        ),
+        pytest.param(
+            MILLISECONDS,
+            "",
+            "look like milliseconds since 1970 (2023-11-14",
+            "--time-unit ms",
+            id="milliseconds",
+        ),
+        pytest.param(
+            MILLISECONDS,
+            "--time-unit us",
+            "look like milliseconds",
+            "--time-unit ms",
+            id="milliseconds as finer",
+        ),
+        pytest.param(LONG, "", "span 95.1 years, more than 80 years", "--time-unit ms", id="a long span"),
+        pytest.param(
+            YEARS,
+            "--time year",
+            "2,000 events span 19 seconds",
+            "--time year --time-step 31557600",
+            id="years as seconds",
+        ),
+    ],
+)
+def test_an_implausible_reading_is_refused_and_both_remedies_help(
+    tmp_path: Path, text: str, flags: str, fragment: str, instead: str
+) -> None:
+    sentence = refuse(tmp_path, text, *flags.split())
+    assert fragment in sentence and "--yes" in sentence, sentence
+    convert(tmp_path / "log.csv", tmp_path / "instead", *instead.split())
+    convert(tmp_path / "log.csv", tmp_path / "as-it-is", *flags.split(), "--sort", "--yes")
+
+
+def test_a_rating_may_be_taken_as_time_on_purpose(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(RATINGS)
+    convert(raw, tmp_path / "out", "--sort", "--yes")
+    assert EventLog(tmp_path / "out").manifest.last_time == 5
+
+
+def test_one_id_space_and_two_are_what_they_say(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(SHOP)
+    convert(raw, tmp_path / "one", "--one-id-space")
+    convert(raw, tmp_path / "two", "--bipartite")
+    assert (describe(tmp_path / "one")["nodes"], describe(tmp_path / "two")["nodes"]) == (2, 3)
+    assert "exclude each other" in refusal("convert", raw, tmp_path / "x", "--bipartite", "--one-id-space")
+
+
+def test_what_was_understood_is_said(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(
+        "who,whom,when,note,w\n" + "".join(f"{i},{i + 1},{1_700_000_000 + i},x,0.5\n" for i in range(9))
+    )
+    flags = ["--src", "who", "--dst", "whom", "--time", "when", "--features", "w"]
+    done = run_here(main, "convert", raw, tmp_path / "out", *flags)
+    said = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert said[1:8] == [
+        "source who: 0, 1, 2",
+        "destination whom: 1, 2, 3",
+        "time when (seconds): 1700000000, 1700000001, 1700000002",
+        "feature w: 0.5, 0.5, 0.5",
+        "not used note",
+        "times 2023-11-14 22:13:20 UTC to 2023-11-14 22:13:28 UTC (seconds since 1970), a span of 8 seconds",
+        "ids one id space: 10 nodes, 8 on both sides",
+    ]
+    again = run_here(main, "describe", tmp_path / "out").stdout
+    for word in ("who", "whom", "when", "note", "log.csv", "8 on both sides"):
+        assert word in again, again
+
+
+def test_a_dry_run_says_it_and_writes_nothing(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(GOOD)
+    done = run_here(main, "convert", raw, tmp_path / "a" / "out", "--dry-run")
+    assert done.returncode == 0
+    assert "3 nodes, 3 on both sides" in done.stdout
+    assert list(tmp_path.iterdir()) == [raw]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param('src,dst,time,note\n1,2,3,a\n1,2,4,"open\n1,2,5,b\n1,2,6,c\n', 3, id="never closed"),
+        pytest.param('src,dst,time,note\n1,2,3,a\n1,2,4,"open\n1,2,5,b\n1,2,6,"c\n', 3, id="two of them"),
+        pytest.param(
+            'src,dst,time,note\r\n1,2,3,"a\r\nb"\r\n1,2,4,"open\r\n1,2,5,b', 4, id="after a good one"
+        ),
+        pytest.param('1,2,3,"a\n1,2,4,b\n', 1, id="in the first row"),
+        pytest.param('src,dst,time,note\n1,2,3,a\n1,2,4,"open', 3, id="in the last row"),
+    ],
+)
+def test_a_quote_that_swallows_rows_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+    assert f"line {line}: " in refuse(tmp_path, text)
+
+
+def test_values_of_several_lines_are_read(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text('src,dst,time,note\n1,2,3,"a\n\nb, ""c"""\n1,2,4,5" pipe\n')
+    convert(raw, tmp_path / "out")
+    assert len(EventLog(tmp_path / "out")) == 2
+
+
+def test_a_large_blank_block_is_passed_over(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_bytes(b"src,dst,time\n1,2,3\n" + b"\n" * (40 << 20) + b"1,2,4\n")
+    convert(raw, tmp_path / "out")
+    assert len(EventLog(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize("unit", [[], ["--time-unit", "iso"]])
+def test_a_date_with_slashes_is_called_what_it_is(tmp_path: Path, unit: list[str]) -> None:
+    sentence = refuse(tmp_path, "src,dst,time\n1,2,14/11/2023 22:17\n", *unit)
+    assert "1970" not in sentence
+    assert "--time-format '%d/%m/%Y %H:%M'" in sentence
+
+
+def test_equal_column_names_are_refused(tmp_path: Path) -> None:
+    assert "2 columns 'dst'" in refuse(tmp_path, "src,dst,time,dst\n1,2,3,4\n")

@@ -190,7 +190,7 @@ TEXTS = pa.array(["10", "20", "10"])
         {"time": typed(pa.duration("s"), TIME)},
         {"time": pa.array(["5", "6.0", "9"])},
     ],
-    ids=str,
+    ids=lambda columns: "-".join(f"{name} as {values.type}" for name, values in columns.items()),
 )
 def test_every_type_gives_the_same_events(tmp_path: Path, columns: dict[str, pa.Array]) -> None:
     plain = {"src": pa.array(SRC), "dst": pa.array(DST), "time": pa.array(TIME)}

@@ -78,16 +78,25 @@ class TPNet(nn.Module):
 
     def forward(self, query: LinkBatch) -> Tensor:
         """Logits of each event's source with each of its destinations: (B, C)."""
-        slots = TokenSlots.for_batch(
-            query, mask_empty=self.profile == "paper", padded=torch.compiler.is_compiling()
-        )
+        slots = self._slots(query)
         with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
             links = self.embed(query, slots)
             parts = (links.source_BCK, links.target_BCK, links.pair_features_BCP)
             logits_BC: Tensor = self.predictor([part for part in parts if part is not None])
         return logits_BC
 
-    def embed(self, query: LinkBatch, slots: TokenSlots) -> LinkEmbeddings:
+    def _slots(self, query: LinkBatch) -> TokenSlots:
+        mask_empty = self.profile == "paper"
+        if torch.compiler.is_compiling():
+            from tpnet_dist.models.tpnet.compiled_slots import compiled_slots
+
+            padded: TokenSlots = compiled_slots(query, mask_empty=mask_empty)
+            return padded
+        return TokenSlots.for_batch(query, mask_empty=mask_empty)
+
+    def embed(self, query: LinkBatch, slots: TokenSlots | None = None) -> LinkEmbeddings:
+        """`slots`: those of the query, if they are known."""
+        slots = slots or self._slots(query)
         num_events, num_ends = query.ends_BS.shape
         pairs = self.pair_features(query, slots) if self.pair_features else None
         of_sources, of_targets = self._own_inputs(query, slots)

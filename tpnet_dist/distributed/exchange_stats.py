@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import torch.autograd.profiler as profiler
 
-
 _counting = threading.Lock()
 """On a GPU ids and rows travel by threads of their own."""
 

@@ -34,8 +34,8 @@ from tpnet_dist.distributed.packed_copy import PackedCopy
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.column_recorder import ColumnRecorder
-from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
 from tpnet_dist.memory.device_batch import DeviceBatch, record_terms
+from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
 from tpnet_dist.memory.kernels import record_on_host
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.row_table import RowTable, StoredRows
@@ -236,9 +236,7 @@ class Memory:
             stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
             return FetchedRows(nodes_U, stored, self.walk)
 
-    def record(
-        self, plan: RunPlan, batches: range | None = None, *, sent: DeviceBatch | None = None
-    ) -> None:
+    def record(self, plan: RunPlan, batches: range | None = None, *, sent: DeviceBatch | None = None) -> None:
         """Stage 5: replay some of the run's batches, or all. `sent`: what a GPU needs for a single one."""
         assert plan is self._open_runs[0], "runs are recorded in the order they were planned, each once"
         batches = batches or range(plan.num_batches)

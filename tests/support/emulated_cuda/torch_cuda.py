@@ -20,7 +20,7 @@ CAPABILITY = (8, 6)
 class _NoGrad(torch.no_grad):
     """For `inference_mode`, which wrapped tensors do not know."""
 
-    def __new__(cls, mode: Any = True) -> Any:  # noqa: ANN401
+    def __new__(cls, mode: Any = True) -> Any:
         return super().__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
@@ -59,7 +59,11 @@ def _answer() -> None:
     cuda.set_device = lambda chosen: device.set_device(_index(chosen))
     cuda.synchronize = lambda device=None: LOG.wait("torch.cuda.synchronize")
     properties = SimpleNamespace(
-        total_memory=BYTES, name="emulated", multi_processor_count=82, major=CAPABILITY[0], minor=CAPABILITY[1]
+        total_memory=BYTES,
+        name="emulated",
+        multi_processor_count=82,
+        major=CAPABILITY[0],
+        minor=CAPABILITY[1],
     )
     cuda.get_device_properties = lambda device=None: properties
     cuda.get_device_name = lambda device=None: properties.name

@@ -11,7 +11,7 @@ from tests.support.training_runs import small_log
 from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig, TrainingConfig
 from tpnet_dist.models.tpnet.config import TPNetConfig
 
-MOST_KERNELS = {"float32": 400, "bfloat16": 480}
+MOST_KERNELS = 400
 COPIES, COPIES_OF_RUNS = 1, 2
 """Of a batch; beside it, where several ranks begin a run."""
 
@@ -38,11 +38,12 @@ def by_part(step: StepCounts) -> str:
     return ", ".join(f"{where} {count}" for where, count in sorted(counts.items(), key=lambda each: -each[1]))
 
 
-def require_budget(rank: Watched, precision: str, copies: int) -> None:
-    later = rank.steps[1:]
+def require_budget(rank: Watched, copies: int) -> None:
+    # the first settles buckets, and the last finds no batch after it whose rows it launches
+    later = rank.steps[1:-1]
     assert len(later) > 1
     for step in later:
-        assert 150 < sum(step.kernels.values()) <= MOST_KERNELS[precision], by_part(step)
+        assert 150 < sum(step.kernels.values()) <= MOST_KERNELS, by_part(step)
         assert COPIES <= sum(step.copies.values()) <= copies, step.copies
         assert not step.waits
 
@@ -52,9 +53,9 @@ def test_a_step_stays_within_its_budget(
     emulated: EmulatedRanks, log: Path, tmp_path: Path, precision: Literal["float32", "bfloat16"]
 ) -> None:
     [alone] = emulated.run(trained, full_depth(log, precision), tmp_path / "run")
-    require_budget(alone, precision, COPIES)
+    require_budget(alone, COPIES)
 
 
 def test_ranks_send_little_more_when_a_run_begins(emulated: EmulatedRanks, log: Path, tmp_path: Path) -> None:
     for rank in emulated.run(trained, full_depth(log, "float32"), tmp_path / "run", ranks=2):
-        require_budget(rank, "bfloat16", COPIES + COPIES_OF_RUNS)
+        require_budget(rank, COPIES + COPIES_OF_RUNS)

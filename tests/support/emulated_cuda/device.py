@@ -235,8 +235,8 @@ def _note_transfer(
     if not source.numel():
         return
     if thread_name() == "backward" and caller() == ELSEWHERE:
-        # gradients that data parallelism scales into its buckets: one kernel each, which only here looks so
-        LOG.kernel("mul.out")
+        # data parallelism scales a gradient into its bucket: one kernel, counted as such, which only here has
+        # the look of a copy as well
         return
     if target.type == "cpu":
         if not (is_async and _is_pinned(destination)):

@@ -311,8 +311,8 @@ def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
     starts_Q = mask_QM.sum(1).cumsum(0) - mask_QM.sum(1)
     rows = found.ids_BM[mask_QM]
     if isinstance(features, FeatureParts):
-        used, rows = rows.unique(return_inverse=True)
-        features = features[used.numpy()]
+        used, places = np.unique(rows.numpy(), return_inverse=True)
+        features, rows = features[used], torch.from_numpy(places)
     sums_QF = F.embedding_bag(rows, torch.from_numpy(features), starts_Q, mode="sum")
     return sums_QF / found.mask_BM.sum(1, keepdim=True).clamp(min=1)
 

@@ -36,7 +36,7 @@ def train(
     """Start the run, go on with it (unless it is to be `fresh`), or show what it came to; every rank gets the
     results."""
     prefix = world.on_first_rank(lambda: prefix_of(run_dir, config))
-    preflight = Preflight.of(config, world, prefix and prefix.log_id)
+    preflight = Preflight.of(config, world, prefix.log_id if prefix else None)
     with RunFolder.locked(run_dir, world):
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
         if prefix is not None:
@@ -60,7 +60,7 @@ def evaluate(run: RunFolder, config: Config, world: World) -> Results:
     """Return the figures of every seed's best weights, by the settings given; the run stays as it is."""
     started, display = datetime.now(UTC), display_for(world.rank)
     prefix = world.on_first_rank(lambda: prefix_of(run.path, config))
-    preflight = Preflight.to_evaluate(config, world, prefix and prefix.log_id)
+    preflight = Preflight.to_evaluate(config, world, prefix.log_id if prefix else None)
     if prefix is not None:
         display.say(prefix.said)
     data = open_data(config, world, preflight)

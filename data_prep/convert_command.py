@@ -124,7 +124,7 @@ class Convert:
         if edge_matrix is not None and self.features is not None:
             raise InputError(f"--features {self.features}: {edge_matrix} has features already; use one")
         if self.shard_events < 1:
-            raise InputError(f"--shard-events {self.shard_events}: a shard holds at least 1 event; ask for more")
+            raise InputError(f"--shard-events {self.shard_events}: a shard holds 1 event or more; raise it")
         if self.time_step is not None and not 0 < self.time_step < float("inf"):
             raise InputError(f"--time-step {self.time_step}: must be a positive number of seconds; give one")
         if self.bipartite and self.one_id_space:

@@ -25,7 +25,8 @@ from tpnet_dist.distributed.rank_scope import process_restored
 
 
 def asked(data: Path | str | None = "data/mine", **given: Any) -> TrainSettings:
-    own = {name: given.pop(name, None) for name in ("preset", "config", "run_dir")}
+    own: dict[str, Any] = {name: given.pop(name, None) for name in ("preset", "config", "run_dir")}
+    own = {name: value if name == "preset" or value is None else Path(value) for name, value in own.items()}
     return call_settings(data, OwnFlags(**own, fresh=given.pop("fresh", False)), given)
 
 

@@ -54,8 +54,8 @@ class DataConfig:
     split_seed: int = 2020
     """Which nodes those are, the same for all seeds of a run; 2020 are those DyGLib keeps out."""
     held_out: tuple[int, ...] = ()
-    """Events that stay out of training too: the number of the first, and that after the last. --continue-from
-    says here which events were the test part of the other run."""
+    """Events that stay out of training too: the number of the first, and that after the last. A run that goes
+    on from another has the test part of that one here."""
 
     def __post_init__(self) -> None:
         for name in ("val_share", "test_share"):
@@ -158,8 +158,7 @@ class TrainingConfig:
     two. On up to so many ranks of CPUs results are the same to the last bit. Left away: 4 on CPUs, one for
     each rank on GPUs."""
     continue_from: str = ""
-    """Start from the weights and the optimizer of this run; set by --continue-from, which takes its settings
-    too."""
+    """Start from the weights and the optimizer of this run. The flag of that name takes its settings too."""
     epochs: int = 100
     """At most so many passes over the training events."""
     max_steps: int | None = None

@@ -58,7 +58,7 @@ class OwnFlags:
     """Start from the weights, the optimizer and the settings of a run whose data folder has grown since. What
     its weights come to on the new split is measured first; events of its test part stay out of training."""
     learn_old_test: bool = False
-    """With --continue-from: train on the events of that run's test part too, as far as the split has them."""
+    """Train on the test part of the run that is continued too, as far as the new split has it there."""
     fresh: bool = False
     """Do not go on with a run: refuse if the run folder holds one."""
     check: bool = False

@@ -161,7 +161,7 @@ def read_manifest(folder: Path) -> Manifest:
     content = _parse(path)
     version = content.pop("format_version", None)
     if type(version) is not int or version not in READABLE_VERSIONS:
-        known = " and ".join(map(str, READABLE_VERSIONS))
+        known = ", ".join(map(str, READABLE_VERSIONS))
         raise InputError(
             f"{path}: format version {version!r} is unknown, this release reads versions {known}; "
             "convert the log again or use the release that wrote it"

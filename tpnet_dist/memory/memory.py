@@ -150,6 +150,7 @@ class Memory:
                 rank=self.exchange.rank,
                 borrowed=self.borrowed,
                 hops=self.walk.hops,
+                timescales=self.walk.timescales,
                 open_runs=self._open_runs,
             )
         self._open_runs.append(plan)

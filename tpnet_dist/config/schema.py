@@ -135,8 +135,8 @@ class MemoryConfig:
         )
         if len(rates) > 1 and self.walk != "decay":
             raise SettingError(
-                f"memory.decay is {shown}, but memory.walk {self.walk} has one timescale; give one number, or "
-                "leave memory.walk away",
+                f"memory.decay is {shown}, but memory.walk {self.walk} has one timescale; give one "
+                "number, or leave memory.walk away",
                 ("memory.decay", "memory.walk"),
             )
         object.__setattr__(self, "decay", rates[0] if len(rates) == 1 else tuple(sorted(rates)))

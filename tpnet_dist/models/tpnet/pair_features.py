@@ -122,11 +122,10 @@ class PairFeatures(nn.Module):
 def products_within_timescales(hops: int, timescales: int) -> Tensor:
     """Positions among the L² products of those with layer 0 or between layers of one timescale; layers lie as
     in `memory.walks`."""
-    layer_L = torch.arange(1 + hops * timescales)
-    scale_L = (layer_L - 1) % timescales
-    is_shared_L = layer_L == 0
-    is_taken_LL = (scale_L[:, None] == scale_L) | is_shared_L[:, None] | is_shared_L
-    return is_taken_LL.flatten().nonzero().squeeze(1)
+    scales = [None, *list(range(timescales)) * hops]
+    taken = [one == two or None in (one, two) for one in scales for two in scales]
+    # not by nonzero, which the meta device has not
+    return torch.tensor([place for place, is_taken in enumerate(taken) if is_taken])
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,11 @@ class Manifest:
     def seconds_per_tick(self) -> float:
         return SECONDS_PER_TICK[self.time_unit]
 
+    @property
+    def span_seconds(self) -> float:
+        """From the first event to the last."""
+        return (self.last_time - self.first_time) * self.seconds_per_tick
+
     def files(self) -> list[FileRecord]:
         """Every file of the folder but the manifest itself."""
         optional = [self.edge_features, self.node_features]

@@ -6,7 +6,7 @@ since others may be at work on the machine.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,7 +84,7 @@ def _recorder(edges: int, rates: tuple[float, ...]) -> Callable[[], object]:
     return record
 
 
-def _seconds(turns: int, acts: dict[int, Callable[[], object]]) -> dict[int, list[float]]:
+def _seconds(turns: int, acts: Mapping[int, Callable[[], object]]) -> dict[int, list[float]]:
     """Of this process's processor time, turn by turn."""
 
     def timed(act: Callable[[], object]) -> float:

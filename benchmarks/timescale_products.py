@@ -148,7 +148,8 @@ def products_of(
             ).long()
             [rows] = [*memory.run([batch.recorded], [ends_BS.flatten()], products=False)]
             time_A = torch.full((ends_BS.numel(),), now, dtype=torch.float64)
-            rows_BSLD = rows.read(ends_BS.flatten(), time_A).unflatten(0, ends_BS.shape)
+            rows_ALD = rows.read(ends_BS.flatten(), time_A)
+            rows_BSLD = rows_ALD.view(*ends_BS.shape, *rows_ALD.shape[1:])
             parts.append(_inputs(rows_BSLD, taken_A))
             now = float(batch.recorded.time_B[-1]) if len(batch.recorded) else now
         yield Products(torch.cat(parts), plan.borders)
@@ -180,10 +181,11 @@ def fitted(parts: list[Products], seed: int, epochs: int) -> tuple[float, float]
     optimizer, best = torch.optim.Adam(model.parameters(), LEARNING_RATE), (-1.0, -1.0)
     is_event_X = torch.tensor([1.0, 0.0]).repeat(len(train_XI) // 2)
     for _ in range(epochs):
-        for some in torch.randperm(len(train_XI)).split(LINKS_AT_ONCE):
+        for some in torch.randperm(len(train_XI)).chunk(-(-len(train_XI) // LINKS_AT_ONCE)):
             logits = model((train_XI[some] - mean) / deviation).squeeze(1)
             optimizer.zero_grad()
-            nn.functional.binary_cross_entropy_with_logits(logits, is_event_X[some]).backward()
+            loss = nn.functional.binary_cross_entropy_with_logits(logits, is_event_X[some])
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         val, test = (_ap(model, part, mean, deviation) for part in parts[1:])
         best = max(best, (val, test))
@@ -192,7 +194,7 @@ def fitted(parts: list[Products], seed: int, epochs: int) -> tuple[float, float]
 
 @torch.no_grad()
 def _ap(model: nn.Module, part: Products, mean: Tensor, deviation: Tensor) -> float:
-    pieces = part.inputs_B2I.split(LINKS_AT_ONCE)
+    pieces = part.inputs_B2I.chunk(-(-len(part.inputs_B2I) // LINKS_AT_ONCE))
     scores_B2: npt.NDArray[np.float32] = torch.cat(
         [model((piece - mean) / deviation).squeeze(2) for piece in pieces]
     ).numpy()

@@ -147,8 +147,10 @@ def study(settings: Settings, logs: list[StudyLog]) -> dict[str, Any]:
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[TimescaleRun]:
     """Seed by seed, so that every choice has figures early."""
-    common = ("--training.epochs", str(settings.epochs), "--data.batching", settings.batching)
-    common += tuple(settings.args.split())
+    common = (
+        *("--training.epochs", str(settings.epochs), "--data.batching", settings.batching),
+        *settings.args.split(),
+    )
     folder = settings.out / f"{log.preset}-{settings.batching}-{settings.epochs}-epochs"
     return [
         TimescaleRun(

@@ -69,6 +69,23 @@ def test_rows_of_several_timescales_are_the_sums_over_all_walks_for_each(
     np.testing.assert_allclose(found_LNN, wanted, rtol=1e-9, atol=1e-290)
 
 
+@pytest.mark.parametrize(
+    ("hops", "rates"), [(2, (1e-3,)), (3, (1e-3,)), (3, (1e-3, 1e-5)), (3, (0.0, 1e-3, 1e-5))]
+)
+@pytest.mark.parametrize("width", [7, 30, 110])
+def test_products_have_the_same_bits_wherever_among_others_a_row_lies(
+    hops: int, rates: tuple[float, ...], width: int
+) -> None:
+    memory = record(
+        Memory(60, Walk("decay", hops, rates), width), *batches_from(random_events(60, 400, 1e3), 20)
+    )
+    of_all = fetch_all(memory).stored.products_ULL
+    draw = torch.Generator().manual_seed(0)
+    for count in (1, 2, 7, 31):
+        some = torch.randperm(60, generator=draw)[:count].sort().values
+        assert torch.equal(memory.look(some).stored.products_ULL, of_all[some])
+
+
 @pytest.mark.parametrize("kind", WALKS)
 @pytest.mark.parametrize("error", [0.5, 0.25])
 def test_inner_products_of_rows_are_those_of_the_walk_matrices(kind: WalkKind, error: float) -> None:

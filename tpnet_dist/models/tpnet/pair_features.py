@@ -74,7 +74,7 @@ class PairFeatures(nn.Module):
     def _folded_weight(self) -> Tensor:
         """Columns in the order of `_pair`."""
         if self.kept_A is not None:
-            blocks = self.first.weight.unflatten(1, (4, -1)).unbind(1)
+            blocks = self.first.weight.view(4 * self.width, 4, -1).unbind(1)
             self_first, cross, mirrored, self_second = blocks
             return torch.cat([cross + mirrored, self_first, self_second], 1)
         L = self.layers

@@ -152,8 +152,8 @@ def _add_text(arena, where, state, data, begin, end):
 def code_texts(offsets, data, num_columns, first_role, first, slots, arena, order, counts, codes):
     """Code keys from turn `first` on until the table is half full; return the turn it ends at.
 
-    `slots` (S, 2): a hash and where its text lies, `EMPTY` where there is none. `order`: S / 2 long. `counts`:
-    nodes, sources, words of the arena, which has room for all."""
+    `slots` (S, 2): a hash and where its text lies, `EMPTY` where there is none. `order`: S / 2 long.
+    `counts`: nodes, sources, words of the arena, which has room for all."""
     mask, num_keys = np.uint64(len(slots) - 1), len(offsets) - 1
     num_rows = num_keys // num_columns
     hashes, loaded = np.empty(_AT_ONCE, np.uint64), np.int64(0)

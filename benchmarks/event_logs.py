@@ -1,7 +1,8 @@
 """How fast event logs are converted, made and read, and in how much memory.
 
-    python -m benchmarks.event_logs                       # 1e7-row CSV, 1e8-event log
-    python -m benchmarks.event_logs --rows 1e6 --events 1e7
+    python -m benchmarks.event_logs             # 1e7-row CSV, 1e8-event Parquet, 1e8-event log
+    python -m benchmarks.event_logs --rows 1e6 --events 1e7 --text-ids 1e6
+    python -m benchmarks.event_logs --parts parquet text
 
 Every stage runs in a process of its own. Files just written are in the page cache when they are read.
 """
@@ -10,6 +11,7 @@ import shutil
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 import tyro
 from rich.console import Console
@@ -17,9 +19,13 @@ from rich.table import Table
 
 from benchmarks.measured_process import Measured, run_python
 from benchmarks.measuring import GIB
+from benchmarks.raw_parquet import write_raw_parquet
 from benchmarks.results_line import print_results_line
 from tpnet_dist.config.whole_numbers import Count
 
+Part = Literal["csv", "parquet", "text", "random"]
+
+_SYNTH, _CONVERT = ("-m", "data_prep", "synth"), ("-m", "data_prep", "convert")
 _READ_ALL = (
     "from tpnet_dist.events import EventLog; print(sum(len(e) for e in EventLog({folder!r}).stream()))"
 )
@@ -32,7 +38,11 @@ class Settings:
     rows: Count = 10_000_000
     """Rows of the CSV to convert."""
     events: Count = 100_000_000
-    """Events of the random log to make and read."""
+    """Events of the Parquet files to convert, and of the random log to make and read."""
+    text_ids: Count = 10_000_000
+    """Distinct ids of the Parquet file whose ids are text."""
+    parts: tuple[Part, ...] = get_args(Part)
+    """csv, parquet with integer ids, parquet with text ids, an append of a tenth, and a log of our own."""
     folder: Path | None = None
     """Where to work; by default a temporary folder that is removed afterwards."""
 
@@ -49,21 +59,56 @@ class Stage:
 
 
 def run_stages(settings: Settings, folder: Path) -> list[Stage]:
-    csv, log = folder / "log.csv", folder / "random"
-    synth = ("-m", "data_prep", "synth")
-    run_python(*synth, csv, "--kind", "random", "--events", settings.rows, "--as-csv")
-    rows, events = settings.rows, settings.events
+    makers = {"csv": _csv, "parquet": _parquet, "text": _text, "random": _random}
+    return [stage for part in settings.parts for stage in makers[part](settings, folder)]
+
+
+def _csv(settings: Settings, folder: Path) -> list[Stage]:
+    csv, rows = folder / "log.csv", settings.rows
+    run_python(*_SYNTH, csv, "--kind", "random", "--events", rows, "--as-csv")
     stages = [
-        _stage("convert CSV", rows, run_python("-m", "data_prep", "convert", csv, folder / "converted")),
-        _stage(
-            "convert --sort", rows, run_python("-m", "data_prep", "convert", csv, folder / "sorted", "--sort")
-        ),
-        _stage("synth random", events, run_python(*synth, log, "--kind", "random", "--events", events)),
+        _stage("convert CSV", rows, run_python(*_CONVERT, csv, folder / "converted")),
+        _stage("convert --sort", rows, run_python(*_CONVERT, csv, folder / "sorted", "--sort")),
+    ]
+    _remove(csv, folder / "converted", folder / "sorted")
+    return stages
+
+
+def _parquet(settings: Settings, folder: Path) -> list[Stage]:
+    """As many events per node as the paper's random graphs have."""
+    return _converted("Parquet", folder, settings.events, max(2, settings.events // 50), text=False)
+
+
+def _text(settings: Settings, folder: Path) -> list[Stage]:
+    return _converted("Parquet, text ids", folder, settings.events, settings.text_ids, text=True)
+
+
+def _converted(name: str, folder: Path, events: int, nodes: int, *, text: bool) -> list[Stage]:
+    raw, later, log = folder / "raw.parquet", folder / "later.parquet", folder / "log"
+    write_raw_parquet(raw, events=events, nodes=nodes, text=text)
+    stages = [_stage(f"convert {name}", events, run_python(*_CONVERT, raw, log))]
+    _remove(raw)
+    tenth = max(1, events // 10)
+    write_raw_parquet(later, events=tenth, nodes=nodes, text=text, seed=1, after=events)
+    stages.append(_stage(f"append {name}", tenth, run_python("-m", "data_prep", "append", later, log)))
+    _remove(later, log)
+    return stages
+
+
+def _random(settings: Settings, folder: Path) -> list[Stage]:
+    log, events = folder / "random", settings.events
+    stages = [
+        _stage("synth random", events, run_python(*_SYNTH, log, "--kind", "random", "--events", events)),
         _stage("read", events, read := run_python("-c", _READ_ALL.format(folder=str(log)))),
         _stage("describe", events, run_python("-m", "data_prep", "describe", log, "--json")),
     ]
     assert int(read.output) == events, "every event was read"
     return stages
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _stage(name: str, events: int, measured: Measured) -> Stage:

@@ -29,6 +29,8 @@ class Chunk:
     label: npt.NDArray[np.float32] | None
     features: npt.NDArray[np.float32] | None
     feature_row: npt.NDArray[np.int64] | None
+    has_parsed_ids: bool = False
+    """Ids are numbers, or text without blanks around it."""
 
     def __len__(self) -> int:
         return len(self.time)

@@ -146,10 +146,10 @@ class FirstPass:
     def _encode(self, chunk: Chunk) -> list[Codes]:
         """One look-up for both columns where they share an id space."""
         if self.sources is self.destinations:
-            return self.sources.encode([chunk.src, chunk.dst])
+            return self.sources.encode([chunk.src, chunk.dst], are_parsed=chunk.has_parsed_ids)
         return [
-            *self.sources.encode([chunk.src], SOURCE),
-            *self.destinations.encode([chunk.dst], DESTINATION),
+            *self.sources.encode([chunk.src], SOURCE, are_parsed=chunk.has_parsed_ids),
+            *self.destinations.encode([chunk.dst], DESTINATION, are_parsed=chunk.has_parsed_ids),
         ]
 
     def _choose_features(self, job: Conversion, first: Source, path: Path) -> EdgeFeatures | None:

@@ -70,12 +70,14 @@ class IdMap:
         others[sources] = False
         return np.concatenate([sources.astype(np.int64), np.flatnonzero(others)])
 
-    def encode(self, columns: Sequence[pa.Array], first_role: int = SOURCE) -> list[Codes]:
+    def encode(
+        self, columns: Sequence[pa.Array], first_role: int = SOURCE, *, are_parsed: bool = False
+    ) -> list[Codes]:
         """Codes of the ids in the columns, sources first, which have equally many rows; new ones are
-        admitted. Raises `Rejected` on a null id."""
+        admitted. Raises `Rejected` on a null id. `are_parsed`: `parse_ids` was here."""
         as_text = isinstance(self._known, _KnownTexts)
-        ids = [parse_ids(column, as_text=as_text) for column in columns]
-        if any(not pa.types.is_integer(column.type) for column in ids):
+        ids = list(columns) if are_parsed else [parse_ids(each, as_text=as_text) for each in columns]
+        if as_text or any(not pa.types.is_integer(column.type) for column in ids):
             ids = [pc.cast(column, pa.large_string()) for column in ids]
             if isinstance(self._known, _KnownIntegers):
                 if self.num_before:
@@ -88,25 +90,30 @@ class IdMap:
 class _KnownIntegers:
     def __init__(self) -> None:
         self._slots = _empty_slots(_FIRST_SLOTS)
-        self._raw = np.empty(0, np.int64)
-        self._order = np.empty(0, np.int32)
-        self._counts = np.zeros(2, np.int64)
+        self._raw = np.empty(_FIRST_SLOTS // 2, np.int64)
+        self._order = np.empty(_FIRST_SLOTS // 2, np.int32)
+        self._counts = np.zeros(3, np.int64)
+        """Nodes, sources, and a place for the loops to write to."""
 
     def __len__(self) -> int:
         return int(self._counts[0])
 
     def codes_of(self, columns: list[pa.Array], first_role: int) -> Codes:
         keys = np.concatenate([column.to_numpy() for column in columns])
-        needed = len(self) + len(keys)
-        self._raw, self._order = _grown(self._raw, needed), _grown(self._order, needed)
-        if 2 * needed > len(self._slots):
-            smaller, self._slots = self._slots, _empty_slots(2 * needed)
-            id_tables.move_integers(smaller, self._slots)
-        codes = np.empty(len(keys), np.int32)
-        id_tables.code_integers(
-            keys, len(columns), first_role, self._slots, self._raw, self._order, self._counts, codes
-        )
-        return codes
+        codes, done = np.empty(len(keys), np.int32), 0
+        while True:
+            done = id_tables.code_integers(
+                keys, len(columns), first_role, done, self._slots, self._raw, self._order, self._counts, codes
+            )
+            if done == len(keys):
+                return codes
+            self._grow()
+
+    def _grow(self) -> None:
+        smaller, self._slots = self._slots, _empty_slots(2 * len(self._slots))
+        id_tables.move_integers(smaller, self._slots)
+        half = len(self._slots) // 2
+        self._raw, self._order = _grown(self._raw, half), _grown(self._order, half)
 
     def by_code(self) -> pa.Array:
         return pa.array(self._raw[: len(self)])
@@ -130,8 +137,9 @@ class _KnownTexts:
     def __init__(self) -> None:
         self._slots = _empty_slots(_FIRST_SLOTS)
         self._arena = np.empty(_FIRST_WORDS, np.int64)
-        self._order = np.empty(0, np.int32)
-        self._counts = np.zeros(3, np.int64)
+        self._order = np.empty(_FIRST_SLOTS // 2, np.int32)
+        self._counts = np.zeros(4, np.int64)
+        """Nodes, sources, words of the arena, and a place for the loops to write to."""
 
     @classmethod
     def of(cls, integers: _KnownIntegers) -> "_KnownTexts":
@@ -150,27 +158,31 @@ class _KnownTexts:
 
     def codes_of(self, columns: list[pa.Array], first_role: int) -> Codes:
         keys = pa.concat_arrays(columns)
-        needed, num_bytes = len(self) + len(keys), pc.sum(pc.binary_length(keys)).as_py() or 0
-        self._order = _grown(self._order, needed)
+        _, offsets, data = keys.buffers()
+        starts = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
+        num_bytes = int(starts[-1] - starts[0])
         words = int(self._counts[2]) + num_bytes // 8 + (1 + id_tables.HEADER_WORDS) * len(keys)
         self._arena = _grown(self._arena, words)
-        if 2 * needed > len(self._slots):
-            smaller, self._slots = self._slots, _empty_slots(2 * needed)
+        letters = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+        codes, done = np.empty(len(keys), np.int32), 0
+        while True:
+            done = id_tables.code_texts(
+                starts,
+                letters,
+                len(columns),
+                first_role,
+                done,
+                self._slots,
+                self._arena,
+                self._order,
+                self._counts,
+                codes,
+            )
+            if done == len(keys):
+                return codes
+            smaller, self._slots = self._slots, _empty_slots(2 * len(self._slots))
             id_tables.move_texts(smaller, self._slots)
-        _, offsets, data = keys.buffers()
-        codes = np.empty(len(keys), np.int32)
-        id_tables.code_texts(
-            np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1],
-            np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8),
-            len(columns),
-            first_role,
-            self._slots,
-            self._arena,
-            self._order,
-            self._counts,
-            codes,
-        )
-        return codes
+            self._order = _grown(self._order, len(self._slots) // 2)
 
     def by_code(self) -> pa.Array:
         lengths, _ = self._lengths_and_states()
@@ -197,7 +209,7 @@ class _KnownTexts:
 
 
 def _empty_slots(least: int) -> Integers:
-    """A power of two, and at most two thirds full when it has grown."""
+    """A power of two; a table is at most half full."""
     slots = np.zeros((1 << (least - 1).bit_length(), 2), np.int64)
     slots[:, 1] = id_tables.EMPTY
     return slots

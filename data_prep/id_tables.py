@@ -50,13 +50,17 @@ def _seen(state, role, order, counts):
 
 
 @compiled
-def code_integers(keys, num_columns, first_role, slots, raw, order, counts, codes):
-    """`slots` (S, 2): an id and its state, the latter `EMPTY` where there is none. `counts`: nodes,
-    sources."""
+def code_integers(keys, num_columns, first_role, first, slots, raw, order, counts, codes):
+    """Code keys from turn `first` on until the table is half full; return the turn it ends at.
+
+    `slots` (S, 2): an id and its state, the latter `EMPTY` where there is none. `raw`, `order`: S / 2 long.
+    `counts`: nodes, sources."""
     mask, num_rows = np.uint64(len(slots) - 1), len(keys) // num_columns
     places, loaded = np.empty(_AT_ONCE, np.uint64), np.int64(0)
-    for start in range(0, len(keys), _AT_ONCE):
+    for start in range(first, len(keys), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(keys))
+        if counts[0] + stop - start > len(raw):
+            return start
         for turn in range(start, stop):
             row = turn // num_columns + turn % num_columns * num_rows
             place = _mixed(np.uint64(keys[row])) & mask
@@ -76,7 +80,9 @@ def code_integers(keys, num_columns, first_role, slots, raw, order, counts, code
             state = _seen(state, first_role + column, order, counts)
             slots[place, 1] = state
             codes[row] = state & CODE_MASK
-    return loaded  # or the compiler would leave the loads out
+        # or the compiler would leave the loads out
+        counts[-1] = loaded
+    return len(keys)
 
 
 @compiled
@@ -143,14 +149,18 @@ def _add_text(arena, where, state, data, begin, end):
 
 
 @compiled
-def code_texts(offsets, data, num_columns, first_role, slots, arena, order, counts, codes):
-    """`slots` (S, 2): a hash and where its text lies, `EMPTY` where there is none. `counts`: nodes, sources,
-    words of the arena."""
+def code_texts(offsets, data, num_columns, first_role, first, slots, arena, order, counts, codes):
+    """Code keys from turn `first` on until the table is half full; return the turn it ends at.
+
+    `slots` (S, 2): a hash and where its text lies, `EMPTY` where there is none. `order`: S / 2 long.
+    `counts`: nodes, sources, words of the arena, which has room for all."""
     mask, num_keys = np.uint64(len(slots) - 1), len(offsets) - 1
     num_rows = num_keys // num_columns
     hashes, loaded = np.empty(_AT_ONCE, np.uint64), np.int64(0)
-    for start in range(0, num_keys, _AT_ONCE):
+    for start in range(first, num_keys, _AT_ONCE):
         stop = min(start + _AT_ONCE, num_keys)
+        if counts[0] + stop - start > len(order):
+            return start
         for turn in range(start, stop):
             row = turn // num_columns + turn % num_columns * num_rows
             hashes[turn - start] = _hash(data, offsets[row], offsets[row + 1])
@@ -177,7 +187,9 @@ def code_texts(offsets, data, num_columns, first_role, slots, arena, order, coun
                 counts[0] += 1
             arena[where] = _seen(arena[where], first_role + column, order, counts)
             codes[row] = arena[where] & CODE_MASK
-    return loaded  # or the compiler would leave the loads out
+        # or the compiler would leave the loads out
+        counts[-1] = loaded
+    return num_keys
 
 
 @compiled

@@ -134,6 +134,7 @@ class TableSource:
             label=None if label is None else parse_numbers(self._column(batch, label)),
             features=self._features(batch, rules) if roles.features else None,
             feature_row=None if row is None else parse_feature_rows(self._column(batch, row), below=None),
+            has_parsed_ids=True,
         )
 
     def _ids(self, batch: pa.RecordBatch, position: int) -> pa.Array:

@@ -1,5 +1,6 @@
 """A log that grows, and the runs on it: they go on with what they began with, or from one another."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -37,6 +38,10 @@ def train(*args: object) -> Done:
 def results(run: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((run / "results.json").read_text())
     return {name: content[name] for name in ("val", "test", "best_epoch", "before") if name in content}
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +124,7 @@ def test_a_finished_run_that_may_last_longer_goes_on_with_its_log(base: Path, gr
     assert results(grown / "run-1") == results(base / "run-1")
     train(*repeated, 2)
     assert results(grown / "run-1") == results(base / "run-2")
-    lines = [json.loads(line) for line in (grown / "run-1" / "metrics.jsonl").read_text().splitlines()]
+    lines = read_metrics(grown / "run-1")
     assert [line["epoch"] for line in lines if line["kind"] == "eval"] == [1, 2]
     sentence_of(run_here(train_command.main, *repeated, 1), PROGRAM)
 
@@ -173,3 +178,32 @@ def test_what_cannot_be_gone_on_from_is_refused(grown: Path, tmp_path: Path) -> 
     refuse(log, "--data.held-out", 5)
     (run / "checkpoints" / "seed-0" / "best.pt").unlink()
     refuse(log, "--continue-from", run)
+
+
+def test_a_log_that_grew_trains_as_one_that_was_converted_at_once(tmp_path: Path) -> None:
+    """Where dense ids are equal: here every node has as many events in each part."""
+    nodes, count = 24, 960
+    turn = np.arange(count)
+    src = turn % nodes
+    dst = (src + 1 + turn // nodes % (nodes - 1)) % nodes
+    rows = [f"{s},{d},{t * 600}" for s, d, t in zip(src, dst, turn, strict=True)]
+    borders = [0, *range(480, count, 48), count]
+    for number, (start, stop) in enumerate(itertools.pairwise(borders)):
+        (tmp_path / f"{number}.csv").write_text("\n".join(["src,dst,time", *rows[start:stop], ""]))
+    paths = [tmp_path / f"{number}.csv" for number in range(len(borders) - 1)]
+    done(data_prep_main, "convert", *paths, tmp_path / "whole")
+    done(data_prep_main, "convert", paths[0], tmp_path / "grown")
+    for path in paths[1:]:
+        done(data_prep_main, "append", path, tmp_path / "grown")
+    logs = [EventLog(tmp_path / name) for name in ("whole", "grown")]
+    ids = [log.raw_ids().column("raw_id").to_pylist() for log in logs]
+    assert ids[0] == ids[1] and len(logs[1].manifest.history) == 11
+    flags = (*flags_of(small_config(tmp_path / "whole")), "--training.epochs", 1)
+    for name in ("whole", "grown"):
+        train(tmp_path / name, *flags, "--run-dir", tmp_path / f"run-{name}")
+    losses = [
+        [line["loss"] for line in read_metrics(tmp_path / f"run-{name}") if line["kind"] == "step"]
+        for name in ("whole", "grown")
+    ]
+    assert losses[0] == losses[1] and losses[0]
+    assert results(tmp_path / "run-whole") == results(tmp_path / "run-grown")

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from benchmarks.results_line import print_results_line
 from benchmarks.study_logs import dataset_of
 from tpnet_dist.batches.event_batches import batches_to_record
 from tpnet_dist.batches.run_data import plan_of, split_of
-from tpnet_dist.config.schema import Config, DataConfig, TrainingConfig, default_width
+from tpnet_dist.config.schema import Batching, Config, DataConfig, TrainingConfig, default_width
 from tpnet_dist.errors import errors_for_people
 from tpnet_dist.evaluation.metrics import LinkScores
 from tpnet_dist.events.batch_plan import Positions
@@ -52,7 +52,7 @@ class Settings:
     """Data folders."""
     grid: tuple[float, ...] = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
     """Single λ, per second."""
-    batching: Literal["events", "timestamps"] = "events"
+    batching: Batching = "events"
     seeds: int = 2
     """Of the classifier."""
     epochs: int = 4
@@ -127,9 +127,7 @@ def choices(log: EventLog, grid: tuple[float, ...]) -> list[Choice]:
     ]
 
 
-def products_of(
-    log: EventLog, choice: Choice, batching: Literal["events", "timestamps"]
-) -> Iterator[Products]:
+def products_of(log: EventLog, choice: Choice, batching: Batching) -> Iterator[Products]:
     """Of training, validation and test part; rows are read at the time of the last event before the batch, as
     in the profile `published`."""
     config = Config(data=DataConfig(batching=batching), training=TrainingConfig(batch_size=BATCH_SIZE))

@@ -30,7 +30,7 @@ from benchmarks.study_logs import StudyLog, dataset_of
 from benchmarks.timescale_cost import measure_costs
 from benchmarks.variants import WHOLE
 from tpnet_dist.batches.run_data import split_of
-from tpnet_dist.config.schema import DataConfig
+from tpnet_dist.config.schema import Batching, DataConfig
 from tpnet_dist.config.toml_files import preset_names
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError, errors_for_people
@@ -58,7 +58,7 @@ class Settings:
     grid: tuple[float, ...] = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
     """Single λ to compare with, per second."""
     ablations: bool = False
-    batching: Literal["events", "timestamps"] = "events"
+    batching: Batching = "events"
     ranks: int = 1
     """Of each run."""
     args: str = "--training.precision bfloat16"

@@ -50,6 +50,15 @@ def test_what_cannot_be_used_gets_one_sentence(given: dict[str, Any]) -> None:
         asked(**given)
 
 
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [(1e-7, 1e-7), ((1e-5, 1e-7), (1e-7, 1e-5)), (np.array([1e-5]), 1e-5), ("auto", "auto")],
+    ids=str,
+)
+def test_a_call_gives_a_timescale_several_or_the_word_auto(given: object, taken: object) -> None:
+    assert asked(memory__decay=given).config.memory.decay == taken
+
+
 def test_a_call_says_what_a_command_line_says(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[memory]\nwidth = 16\nhops = 2\n")

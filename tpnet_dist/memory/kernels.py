@@ -11,10 +11,12 @@ alone.
 Rows lie in two tables, own and borrowed ones; place p ≥ 0 is own row p, p < 0 is borrowed row -1 - p. Clocks
 lie in one array, those of borrowed rows counted from its end, as Python does.
 `record_on_host` is compiled by numba and releases the interpreter, so it runs beside the model.
-`record_on_device` does the same with torch operations on any device, for CUDA and as the reference in tests:
-one program sums a row's messages in their order, so it is deterministic.
+`record_on_device` does the same with torch operations on any device, as the reference in tests and where there
+is no Triton: one program sums a row's messages in their order, so it is deterministic. On CUDA the kernels of
+`triton_record` do it in fewer operations; `recorder_for` chooses.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +30,7 @@ from torch import Tensor
 from tpnet_dist.memory.hash_index import clear_index, new_index, number_of
 from tpnet_dist.memory.numba_tools import CACHE_LINE, compiled, fused, prefetch
 from tpnet_dist.memory.walks import LayerRules
+from tpnet_dist.triton_forms import passes_trial, triton_is_there
 
 ENDS_AHEAD = 12
 """So many ends before its turn a row is prefetched; a batch then hardly waits for memory."""
@@ -92,8 +95,24 @@ class Factors(NamedTuple):
         return cls(weight_EW, step_EW, fade_EW, turn_E, new_index(size), place_U, np.empty(size), silent_UW)
 
 
+Recorder = Callable[[Tensor, Tensor, Ends, range, Clocks, LayerRules], None]
+"""Replays consecutive batches on own and borrowed rows."""
+
+
+def recorder_for(device: torch.device) -> Recorder:
+    """Return the fastest form for a device."""
+    if device.type == "cpu":
+        return record_on_host
+    if triton_is_there(device):
+        from tpnet_dist.memory.triton_record import record_by_triton, trial
+
+        if passes_trial(trial, device):
+            return record_by_triton
+    return record_on_device
+
+
 @compiled
-def _weigh(ends, start, stop, clock_V, degree_V, rules, factors):
+def weigh(ends, start, stop, clock_V, degree_V, rules, factors):
     """Fills the factors of a batch, and moves the clocks."""
     receiver_E, turn_E, clock_U = ends.receiver_E[start:stop], factors.turn_E, factors.clock_U
     sender_E, time_E, rate_W = ends.sender_E[start:stop], ends.time_E[start:stop], rules.rate_W
@@ -154,7 +173,7 @@ def _record(own_VLD, borrowed_VLD, ends, first, stop, clock_V, degree_V, rules, 
     line, number, divides = CACHE_LINE // own_VLD.itemsize, own_VLD.dtype.type, rules.divides_by_degree
     for batch in range(first, stop):
         start, end = ends.border[batch], ends.border[batch + 1]
-        _weigh(ends, start, end, clock_V, degree_V, rules, factors)
+        weigh(ends, start, end, clock_V, degree_V, rules, factors)
         for layer in range(layers - 1, 0, -1):
             parent, hop, scale = rules.parent_L[layer], rules.hop_L[layer], rules.scale_L[layer]
             for e in range(start, end):
@@ -211,7 +230,7 @@ def record_on_device(
         here = slice(ends.border[batch], ends.border[batch + 1])
         to_E, from_E, most_E = ends.receiver_E[here], ends.sender_E[here], ends.hops_E[here]
         factors = Factors.room(ends, range(batch, batch + 1), rules)
-        _weigh(ends, here.start, here.stop, clocks.time_V, clocks.degree_V, rules, factors)
+        weigh(ends, here.start, here.stop, clocks.time_V, clocks.degree_V, rules, factors)
         for layer in range(len(rules.parent_L) - 1, 0, -1):
             hop, scale = rules.hop_L[layer], rules.scale_L[layer]
             further = min(hop - 1, 1) if rules.divides_by_degree else hop - 1

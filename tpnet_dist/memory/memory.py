@@ -30,7 +30,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.column_recorder import ColumnRecorder
 from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
-from tpnet_dist.memory.kernels import record_on_device, record_on_host
+from tpnet_dist.memory.kernels import recorder_for
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.row_table import RowTable, StoredRows
 from tpnet_dist.memory.run_exchange import PendingRun, RunExchange
@@ -113,6 +113,7 @@ class Memory:
         self.columns = ColumnRecorder(self.table, self.blocks, self.exchange, seed)
         self._catch_up_by = catch_up
         self.stream = _own_stream(self.device)
+        self._record = recorder_for(self.device)
         # progress
         self.epoch = 0
         self._open_runs: list[RunPlan] = []
@@ -209,8 +210,7 @@ class Memory:
             here = slice(ends.border[batches.start], ends.border[batches.stop])
             receiver_E = ends.receiver_E[here]
             self.table.will_change(receiver_E[receiver_E >= 0])
-            record = record_on_host if self.device.type == "cpu" else record_on_device
-            record(
+            self._record(
                 self.table.rows_NLD, self.borrowed.rows_VLD, ends, batches, self.table.clocks, self.walk.rules
             )
         stats.batches += len(batches)

@@ -62,7 +62,7 @@ class TokenSlots:
         source_J = computed_BSM[:, 0].flatten().nonzero().squeeze(1)
         target_Y = computed_BSM[:, 1:].flatten().nonzero().squeeze(1)
         num_sources, num_chosen_targets = len(source_J), len(target_Y)
-        if padded:
+        if padded and len(neighbor_mask_BSM):
             source_J, target_Y = _padded(source_J), _padded(target_Y)
         first_target = len(source_J) * num_targets
         zero = first_target + len(target_Y)
@@ -88,7 +88,7 @@ class TokenSlots:
 
 def size_class(number: int) -> int:
     """The next of 8, 9, … 16, 18, … 32, 36, … 64, 72, …: at most an eighth more."""
-    step = max(1, 1 << (max(number - 1, 1).bit_length() - 4))
+    step = 1 << max(0, (number - 1).bit_length() - 4)
     return max(8, -(-number // step) * step)
 
 

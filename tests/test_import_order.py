@@ -24,7 +24,7 @@ ORDER = (
 )
 COMMANDS = {"train", "evaluate", "predict", "plan"}
 PYTHON_API = {"api"}
-EVERYWHERE = {"errors", "keyed_random"}
+EVERYWHERE = {"errors", "keyed_random", "device_forms"}
 """Modules at the package's root that any folder may import; they import nothing of ours."""
 
 STRANGERS = {("neighbors", "events"), ("memory", "events"), ("memory", "neighbors")} | {

@@ -11,9 +11,9 @@ alone.
 Rows lie in two tables, own and borrowed ones; place p ≥ 0 is own row p, p < 0 is borrowed row -1 - p. Clocks
 lie in one array, those of borrowed rows counted from its end, as Python does.
 `record_on_host` is compiled by numba and releases the interpreter, so it runs beside the model.
-`record_on_device` does the same with torch operations on any device, as the reference in tests and where there
-is no Triton: one program sums a row's messages in their order, so it is deterministic. On CUDA the kernels of
-`triton_record` do it in fewer operations; `recorder_for` chooses.
+`record_on_device` does the same with torch operations on any device, as the reference in tests and without
+Triton: one program sums a row's messages in their order, so it is deterministic. On CUDA `triton_record` does
+it in fewer operations; `recorder_for` chooses.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tpnet_dist.device_forms import passes_trial, triton_is_there
 from tpnet_dist.memory.hash_index import clear_index, new_index, number_of
 from tpnet_dist.memory.numba_tools import CACHE_LINE, compiled, fused, prefetch
 from tpnet_dist.memory.walks import LayerRules
-from tpnet_dist.triton_forms import passes_trial, triton_is_there
 
 ENDS_AHEAD = 12
 """So many ends before its turn a row is prefetched; a batch then hardly waits for memory."""
@@ -99,11 +99,11 @@ Recorder = Callable[[Tensor, Tensor, Ends, range, Clocks, LayerRules], None]
 """Replays consecutive batches on own and borrowed rows."""
 
 
-def recorder_for(device: torch.device) -> Recorder:
+def recorder_for(device: torch.device, *, triton: bool) -> Recorder:
     """Return the fastest form for a device."""
     if device.type == "cpu":
         return record_on_host
-    if triton_is_there(device):
+    if triton and triton_is_there(device):
         from tpnet_dist.memory.triton_record import record_by_triton, trial
 
         if passes_trial(trial, device):

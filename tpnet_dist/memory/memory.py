@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tpnet_dist.device_forms import in_full_float32
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.errors import InputError
@@ -84,11 +85,12 @@ class Memory:
         borrowed_rows: int = 0,
         run_batches: int | None = None,
         catch_up: CatchUp = "auto",
+        triton: bool = True,
         device: torch.device | str = "cpu",
     ) -> None:
         """`borrowed_rows`: how many copies of other ranks' rows this one may keep, beyond what one batch
         needs; `run_batches`: how many batches ranks meet for at once; `catch_up`: how events nobody reads
-        are recorded. None of them changes a result."""
+        are recorded. None of them changes a result. `triton`: on CUDA Triton's kernels where they are."""
         _check_width(num_nodes, width, projection)
         # config
         self.num_nodes, self.walk, self.width, self.seed = num_nodes, walk, width, seed
@@ -113,7 +115,7 @@ class Memory:
         self.columns = ColumnRecorder(self.table, self.blocks, self.exchange, seed)
         self._catch_up_by = catch_up
         self.stream = _own_stream(self.device)
-        self._record = recorder_for(self.device)
+        self._record = recorder_for(self.device, triton=triton)
         # progress
         self.epoch = 0
         self._open_runs: list[RunPlan] = []
@@ -197,7 +199,8 @@ class Memory:
             clock_U, *degree_U = (
                 torch.from_numpy(column[place_U]).to(self.device) for column in self.table.clocks.columns()
             )
-            products_ULL = torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)) if products else None
+            with in_full_float32():
+                products_ULL = torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)) if products else None
             stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
             return FetchedRows(torch.from_numpy(nodes_U).to(self.device), stored, self.walk)
 

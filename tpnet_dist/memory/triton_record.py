@@ -1,4 +1,4 @@
-"""Record a batch by one Triton kernel for each layer: `record_on_device` in as few operations as there can be.
+"""Record a batch by one Triton kernel for each layer, where `record_on_device` takes dozens of operations.
 
 One program computes a part of the columns of one receiver's layer: it fades them and adds the messages in the
 order of their events. So a row's bits depend on its events alone, in whichever table it lies. Layers are done

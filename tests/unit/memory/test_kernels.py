@@ -52,8 +52,10 @@ def recorded(
     dtype: torch.dtype = torch.float64,
     beyond: float = 0.0,
 ) -> tuple[Tensor, Clocks]:
-    """All rows, own and borrowed ones in the order of their nodes, and all clocks. `beyond`: what borrowed rows
-    hold in layers of two and more hops."""
+    """All rows, own and borrowed ones in the order of their nodes, and all clocks.
+
+    `beyond`: what borrowed rows hold in layers of two and more hops.
+    """
     generator, layers = torch.Generator().manual_seed(1), len(rules.hop_L)
     rows_NLD = torch.zeros(NODES, layers, 5, dtype=dtype)
     rows_NLD[:, 0] = torch.randn(NODES, 5, generator=generator, dtype=dtype)
@@ -106,7 +108,7 @@ def test_layers_of_more_hops_than_asked_for_stay_as_they_are(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_layers_that_were_never_brought_may_hold_anything(form: str) -> None:
-    """A partner replayed no further than the receiver asks for: its other layers are not read, not even NaN."""
+    """Layers beyond those a receiver asks for are neither read nor written, whatever they hold."""
     rules, ends = Walk("decay", HOPS, 1e-2).rules, random_ends(num_borrowed=4)
     ends = ends._replace(hops_E=np.where(ends.receiver_E < 0, 1, HOPS).astype(np.int8))
     ends = ends._replace(sender_E=np.where(ends.hops_E == HOPS, np.maximum(ends.sender_E, 0), ends.sender_E))

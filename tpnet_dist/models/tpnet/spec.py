@@ -26,6 +26,7 @@ def _build(config: Config, log: LogShape) -> nn.Module:
         use_memory=config.memory.enabled,
         scale=model.scale,
         bfloat16=config.training.precision == "bfloat16",
+        triton=config.training.triton,
     )
 
 

@@ -23,7 +23,8 @@ def _scaled(products, SCALE: tl.constexpr):
         kept = tl.maximum(products, 0.0)
         # log(1 + x) to the last bits of a small x too: what is lost in 1 + x is put back
         above = 1.0 + kept
-        products = tl.where(above == 1.0, kept, tl.log(above) * (kept / tl.where(above == 1.0, 1.0, above - 1.0)))
+        added = tl.where(above == 1.0, 1.0, above - 1.0)
+        products = tl.where(above == 1.0, kept, tl.log(above) * (kept / added))
     return products
 
 

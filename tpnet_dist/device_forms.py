@@ -1,11 +1,13 @@
-"""Where Triton's kernels serve: on CUDA, once each has computed there what plain torch operations compute.
+"""Forms of functions for GPUs: where Triton's kernels serve, and what is never rounded to TF32.
 
-CUDA builds of torch bring Triton along, builds for the host do not. A kernel that does not compile or differs
-on a small trial is left alone, and torch operations do its work.
+Triton's kernels serve on CUDA, once each has computed there what plain torch operations compute. CUDA builds
+of torch bring Triton along, builds for the host do not. A kernel that does not compile or differs on a small
+trial is left alone, and torch operations do its work.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
@@ -41,3 +43,23 @@ def passes_trial(trial: Trial, device: torch.device) -> bool:
         return True
     _log.warning("a Triton kernel is not used: it differs from torch's operations by %.1e", difference)
     return False
+
+
+def let_products_use_tf32(wanted: bool) -> None:
+    """Let float32 matrix products on GPUs round their factors to 10 bits, or keep them whole."""
+    torch.backends.cuda.matmul.fp32_precision = "tf32" if wanted else "ieee"
+
+
+@contextmanager
+def in_full_float32() -> Iterator[None]:
+    """For products of rows, whose norms reach 1e10: exact to float32 also where others use TF32."""
+    setting = torch.backends.cuda.matmul
+    before = setting.fp32_precision
+    if before != "tf32":
+        yield
+        return
+    setting.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        setting.fp32_precision = before

@@ -1,0 +1,98 @@
+"""A Triton kernel serves after a trial alone; each compiles for the GPUs it is for; rows never meet TF32."""
+
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.support.command_line import ROOT
+from tests.support.triton_here import needs_triton
+from tpnet_dist.device_forms import in_full_float32, let_products_use_tf32, passes_trial, triton_is_there
+
+CPU = torch.device("cpu")
+COMPILE = """
+import sys, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from tpnet_dist.memory.triton_record import record_layer
+from tpnet_dist.models.tpnet.triton_pairs import pair_kernel
+
+numbers = dict.fromkeys(("start", "receivers", "ends", "layer", "parent", "hop", "layers", "width"), "i32")
+places = dict.fromkeys(("words", "nodes", "first_slots", "second_slots"), "*i64")
+of_pairs = {"LAYERS": 4, "ROOM": 4, "COLUMNS": 256, "SCALE": True}
+kernels = ((record_layer, {"COLUMNS": 256}), (pair_kernel, of_pairs))
+for kernel, constants in kernels:
+    for capability, element in ((70, "fp32"), (86, "fp32"), (90, "fp64")):
+        kinds = {**numbers, **places, **dict.fromkeys(constants, "constexpr")}
+        signature = {name: kinds.get(name, f"*{element}") for name in kernel.arg_names}
+        source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+        made = triton.compile(source, target=GPUTarget("cuda", capability, 32))
+        print(kernel.__name__, capability, element, len(made.asm["cubin"]) > 0)
+"""
+
+
+@needs_triton
+def test_triton_makes_machine_code_of_every_kernel_for_volta_ampere_and_hopper() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", COMPILE]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=250)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 6, done.stderr
+    assert all(line.endswith("True") for line in lines)
+
+
+@needs_triton
+def test_triton_kernels_pass_their_trials() -> None:
+    from tpnet_dist.memory import triton_record
+    from tpnet_dist.models.tpnet import triton_pairs
+
+    for trial in (triton_record.trial, triton_pairs.trial):
+        assert trial(CPU) < 1e-6
+        assert passes_trial(trial, CPU)
+
+
+def test_the_host_takes_no_kernel() -> None:
+    assert not triton_is_there(CPU)
+
+
+@pytest.mark.parametrize(("difference", "passes"), [(1e-7, True), (1e-3, False), (float("nan"), False)])
+def test_a_kernel_that_differs_is_left_alone(
+    difference: float, passes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert passes_trial(lambda device: difference, CPU) == passes
+    assert bool(caplog.messages) != passes
+
+
+def test_a_kernel_that_does_not_compile_is_tried_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tried = []
+
+    def trial(device: torch.device) -> float:
+        tried.append(device)
+        raise RuntimeError("no compiler\nat some place")
+
+    with caplog.at_level(logging.WARNING):
+        assert not any(passes_trial(trial, CPU) for _ in range(3))
+    assert tried == [CPU]
+    assert caplog.messages == ["a Triton kernel is not used: RuntimeError: no compiler"]
+
+
+def test_products_of_rows_are_kept_from_tf32() -> None:
+    setting = torch.backends.cuda.matmul
+    before = setting.fp32_precision
+    try:
+        let_products_use_tf32(True)
+        with in_full_float32():
+            assert setting.fp32_precision == "ieee"
+        assert setting.fp32_precision == "tf32"
+        let_products_use_tf32(False)
+        with in_full_float32():
+            assert setting.fp32_precision == "ieee"
+        assert setting.fp32_precision == "ieee"
+    finally:
+        setting.fp32_precision = before

@@ -8,6 +8,7 @@ a CUDA graph is kept for each. Scoring without learning stays as it is.
 from importlib.util import find_spec
 
 import torch
+import torch.fx.experimental._config
 from torch import nn
 
 from tpnet_dist.config.schema import TrainingConfig
@@ -47,6 +48,8 @@ def compiled(model: nn.Module, config: TrainingConfig) -> nn.Module | None:
     """Return the model as compiled code, which the first batch compiles; None: it is not to be."""
     if config.compile == "off":
         return None
+    # numbers that happen to be equal in the first batch are not in the next
+    torch.fx.experimental._config.use_duck_shape = False
     mode = None if config.compile == "default" else config.compile
     # weights have one shape, batches many
     made: nn.Module = torch.compile(model, mode=mode, dynamic=True)  # type: ignore[assignment]

@@ -25,7 +25,7 @@ from tpnet_dist.training.preflight import Preflight
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.step_profile import ProfileRequest
+from tpnet_dist.training.step_profile import PROFILE_NAME, ProfileRequest
 from tpnet_dist.training.trainer import SeedTrainer
 
 
@@ -37,7 +37,7 @@ def train(
     preflight = Preflight.of(config, world)
     with RunFolder.locked(run_dir, world):
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
-        return _results(preflight, run, world, ProfileRequest(profile_steps, run_dir / "profile"))
+        return _results(preflight, run, world, ProfileRequest(profile_steps, run_dir / PROFILE_NAME))
 
 
 def _results(preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest) -> Results:

@@ -5,6 +5,7 @@ model      wait for rows, query, score, backward, all-reduce as far as backward 
 exchange   plan, borrow, read, record: in the pipeline's thread, so they cost what the model waits, and cores
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity
 
 from tpnet_dist.distributed.world import World
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.engine import Engine
 
@@ -24,6 +26,8 @@ WARM_UP_STEPS = 5
 MODEL_PHASES = ("wait", "make batch", "score", "backward", "all-reduce", "optimizer")
 EXCHANGE_PHASES = ("plan", "borrow", "read", "record")
 IDLE = "idle"
+PROFILE_NAME, PHASES_NAME = "profile", "phases.json"
+"""The folder in a run's, and in it what the table says: for each rank seconds of a step by phase."""
 EXPOSED = ("wait", "all-reduce")
 """Phases in which the model stands still."""
 
@@ -36,7 +40,7 @@ class ProfileRequest:
     """Holds what `--profile` asks for; a process traces once."""
 
     steps: int = 0
-    folder: Path = Path("profile")
+    folder: Path = Path(PROFILE_NAME)
     """The folder that traces are written to."""
 
     def begin(self, world: World, engine: Engine, display: Display) -> "StepProfile":
@@ -97,6 +101,8 @@ class StepProfile:
         mine = {phase: seconds / steps for phase, seconds in self._seconds(traced).items()}
         by_rank = self._world.gather_objects(mine)
         if self._world.rank == 0:
+            with atomic_write(self._folder / PHASES_NAME) as file:
+                file.write(json.dumps(by_rank).encode())
             show(by_rank, steps, Console())
             if self._world.device.type == "cuda":
                 self._display.say("phases are the host's: what a GPU was only told to do is in the traces")

@@ -82,20 +82,33 @@ class TPNet(nn.Module):
 
     def forward(self, query: LinkBatch) -> Tensor:
         """Logits of each event's source with each of its destinations: (B, C)."""
-        slots = TokenSlots.for_batch(
-            query, mask_empty=self.profile == "paper", padded=torch.compiler.is_compiling()
-        )
+        # both before anything else, so that a compiler sees the rest as one
+        slots = self._slots(query)
+        gathered = self._gathered(query, slots)
         with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
-            links = self.embed(query, slots)
+            links = self._embed(query, slots, gathered)
             parts = (links.source_BCK, links.target_BCK, links.pair_features_BCP)
             logits_BC: Tensor = self.predictor([part for part in parts if part is not None])
         return logits_BC
 
-    def embed(self, query: LinkBatch, slots: TokenSlots) -> LinkEmbeddings:
+    def embed(self, query: LinkBatch, slots: TokenSlots | None = None) -> LinkEmbeddings:
+        """`slots`: those of the query, if they are known."""
+        slots = slots or self._slots(query)
+        return self._embed(query, slots, self._gathered(query, slots))
+
+    def _slots(self, query: LinkBatch) -> TokenSlots:
+        is_compiling = torch.compiler.is_compiling()
+        return TokenSlots.for_batch(query, mask_empty=self.profile == "paper", padded=is_compiling)
+
+    def _gathered(self, query: LinkBatch, slots: TokenSlots) -> Gathered | None:
+        """None on the host, whose forms read as they go."""
+        if serves_host(query.ends_BS):
+            return None
+        gathered: Gathered = Gathered.of(query, slots, scale=self.scale, triton=self.uses_triton)
+        return gathered
+
+    def _embed(self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None) -> LinkEmbeddings:
         num_events, num_ends = query.ends_BS.shape
-        gathered = None
-        if not serves_host(query.ends_BS):
-            gathered = Gathered.of(query, slots, scale=self.scale, triton=self.uses_triton)
         pairs = self.pair_features(query, slots, gathered) if self.pair_features else None
         of_sources, of_targets = self._own_inputs(query, slots, gathered)
         tokens = self.token_mlp(of_sources, of_targets, pairs, num_ends - 1)

@@ -84,8 +84,7 @@ def losses_agree(reference: Trained, other: Trained) -> Verdict:
     if len(other.losses) != len(reference.losses):
         return Verdict(name, False, f"{len(other.losses)} steps, {reference.name} {len(reference.losses)}")
     relative = [
-        abs(mine - wanted) / abs(wanted)
-        for mine, wanted in zip(other.losses, reference.losses, strict=True)
+        abs(mine - wanted) / abs(wanted) for mine, wanted in zip(other.losses, reference.losses, strict=True)
     ]
     worst = max(relative)
     most = MOST_RELATIVE[other.device]

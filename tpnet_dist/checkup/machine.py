@@ -58,7 +58,9 @@ def _gpu(number: int) -> str:
     about = torch.cuda.get_device_properties(number)
     free, total = torch.cuda.mem_get_info(number)
     memory = f"{readable_bytes(total)}, {readable_bytes(free)} free"
-    return f"{about.name}, {memory}, capability {about.major}.{about.minor}, {about.multi_processor_count} SMs"
+    return (
+        f"{about.name}, {memory}, capability {about.major}.{about.minor}, {about.multi_processor_count} SMs"
+    )
 
 
 def _peer_access(count: int) -> str:

@@ -28,7 +28,6 @@ class Gathered:
     """None without memory."""
 
     @classmethod
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # numbers of rows depend on the data
     @torch.no_grad()
     def of(cls, query: LinkBatch, slots: TokenSlots, *, scale: bool, triton: bool) -> "Gathered":
         """`triton`: whether Triton's kernels may be used."""

@@ -82,30 +82,30 @@ class TPNet(nn.Module):
 
     def forward(self, query: LinkBatch) -> Tensor:
         """Logits of each event's source with each of its destinations: (B, C)."""
-        # both before anything else, so that a compiler sees the rest as one
-        slots = self._slots(query)
-        gathered = self._gathered(query, slots)
+        slots, gathered = self._inputs(query)
         with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
             links = self._embed(query, slots, gathered)
             parts = (links.source_BCK, links.target_BCK, links.pair_features_BCP)
             logits_BC: Tensor = self.predictor([part for part in parts if part is not None])
         return logits_BC
 
+    def _inputs(
+        self, query: LinkBatch, slots: TokenSlots | None = None
+    ) -> tuple[TokenSlots, Gathered | None]:
+        """What is worked on, and what is read by position; on the host forms read as they go."""
+        mask_empty = self.profile == "paper"
+        if torch.compiler.is_compiling():
+            from tpnet_dist.models.tpnet.compiled_inputs import compiled_inputs
+
+            return compiled_inputs(query, mask_empty=mask_empty, scale=self.scale, triton=self.uses_triton)
+        slots = slots or TokenSlots.for_batch(query, mask_empty=mask_empty)
+        if serves_host(query.ends_BS):
+            return slots, None
+        return slots, Gathered.of(query, slots, scale=self.scale, triton=self.uses_triton)
+
     def embed(self, query: LinkBatch, slots: TokenSlots | None = None) -> LinkEmbeddings:
         """`slots`: those of the query, if they are known."""
-        slots = slots or self._slots(query)
-        return self._embed(query, slots, self._gathered(query, slots))
-
-    def _slots(self, query: LinkBatch) -> TokenSlots:
-        is_compiling = torch.compiler.is_compiling()
-        return TokenSlots.for_batch(query, mask_empty=self.profile == "paper", padded=is_compiling)
-
-    def _gathered(self, query: LinkBatch, slots: TokenSlots) -> Gathered | None:
-        """None on the host, whose forms read as they go."""
-        if serves_host(query.ends_BS):
-            return None
-        gathered: Gathered = Gathered.of(query, slots, scale=self.scale, triton=self.uses_triton)
-        return gathered
+        return self._embed(query, *self._inputs(query, slots))
 
     def _embed(self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None) -> LinkEmbeddings:
         num_events, num_ends = query.ends_BS.shape

@@ -39,7 +39,6 @@ class TokenSlots:
     """What is paired, as one list; not made for the host."""
 
     @classmethod
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # numbers of slots depend on the data
     def for_batch(cls, query: LinkBatch, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
         """Chosen where the mask lies, which should be the host, and moved to the rest in one copy."""
         mask_BSM, device = query.neighbor_mask_BSM, query.ends_BS.device

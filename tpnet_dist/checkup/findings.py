@@ -33,7 +33,9 @@ class Prediction:
 
     ranks: int
     device: str
-    """The planner's title of it."""
+    """cpu or cuda."""
+    title: str
+    """The planner's title of the device."""
     step_seconds: float
     bottleneck: str
     parts: Mapping[str, float]
@@ -101,7 +103,7 @@ def losses_agree(reference: Trained, other: Trained) -> Verdict:
 def _speed(trainings: list[Trained], predictions: list[Prediction]) -> list[str]:
     lines = [_row("", "events/s", "ms per step", "predicted", "limited by", "peak memory")]
     for trained in trainings:
-        own = [each for each in predictions if each.ranks == trained.ranks and trained.device in each.device]
+        own = [each for each in predictions if (each.ranks, each.device) == (trained.ranks, trained.device)]
         predicted = f"{1e3 * own[0].step_seconds:,.1f}" if own else "-"
         lines.append(
             _row(

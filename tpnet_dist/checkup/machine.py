@@ -2,13 +2,14 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from tpnet_dist.evaluation.results import release
 from tpnet_dist.files.readable import readable_bytes
 
 TOLD = ("CUDA_", "NCCL_", "GLOO_", "TORCH_NCCL_", "PYTORCH_", "OMP_NUM_THREADS", "SLURM_")
@@ -26,22 +27,16 @@ def facts_of_machine() -> dict[str, str]:
 
 
 def _versions() -> str:
-    parts = [f"tpnet_dist {_release('tpnet-dist')}", f"python {platform.python_version()}"]
-    parts += [f"torch {torch.__version__}", f"triton {_release('triton')}"]
+    parts = [f"tpnet_dist {release()}", f"python {platform.python_version()}"]
+    parts += [
+        f"torch {torch.__version__}",
+        f"triton {version('triton') if find_spec('triton') else 'absent'}",
+    ]
     if torch.version.cuda is not None:
         parts.append(f"CUDA {torch.version.cuda}")
         if dist.is_nccl_available():
             parts.append("NCCL " + ".".join(map(str, torch.cuda.nccl.version())))  # type: ignore[no-untyped-call]
     return ", ".join(parts)
-
-
-def _release(package: str) -> str:
-    if package == "triton" and find_spec("triton") is None:
-        return "absent"
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "of unknown version"
 
 
 def _gpus() -> dict[str, str]:

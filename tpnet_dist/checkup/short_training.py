@@ -3,10 +3,9 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tpnet_dist.checkup.launched import run_ranks
-from tpnet_dist.evaluation.results import RESULTS_NAME
+from tpnet_dist.evaluation.results import read_results
 from tpnet_dist.training.metrics_file import METRICS_NAME, StepLine, read_lines
 from tpnet_dist.training.step_profile import PHASES_NAME, PROFILE_NAME, WARM_UP_STEPS
 
@@ -18,6 +17,11 @@ class ShortTraining:
     data: Path
     steps: int
     batch_size: int
+
+    @property
+    def events(self) -> int:
+        """So many that an epoch has the steps, after events of new nodes have left it."""
+        return 2 * self.steps * self.batch_size + 200
 
     def flags(self, run_dir: Path) -> list[str]:
         profiled = max(1, self.steps - WARM_UP_STEPS)
@@ -62,15 +66,16 @@ def train_shortly(what: ShortTraining, folder: Path, *, device: str, ranks: int)
         on_gpus=device == "cuda",
         log=folder / f"{run_dir.name}.log",
     )
-    results: dict[str, Any] = json.loads((run_dir / RESULTS_NAME).read_text())
-    seed = results["seeds"]["0"]
+    results = read_results(run_dir)
+    assert results is not None, run_dir
+    speed = results.mean.events_per_second
     profile = run_dir / PROFILE_NAME / PHASES_NAME
     return Trained(
         device=device,
         ranks=ranks,
         losses=[line.loss for _, line in read_lines(run_dir / METRICS_NAME) if isinstance(line, StepLine)],
-        ap=seed["val"]["transductive"]["random"]["ap"],
-        events_per_second=seed["events_per_second"]["train"],
-        peak_memory_bytes=results["conditions"]["peak_memory_bytes"],
+        ap=results.mean.val["transductive"]["random"]["ap"],
+        events_per_second=(speed and speed.train) or 0.0,
+        peak_memory_bytes=results.conditions.peak_memory_bytes or 0,
         phase_seconds=json.loads(profile.read_text()) if profile.exists() else [],
     )

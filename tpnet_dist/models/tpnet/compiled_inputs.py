@@ -1,4 +1,4 @@
-"""What compiled code does not look into; imported where something is compiled, since torch's compiler is large."""
+"""What compiled code does not look into; imported while compiling, for torch's compiler takes seconds to."""
 
 import torch
 

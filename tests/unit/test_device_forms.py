@@ -17,16 +17,31 @@ COMPILE = """
 import sys, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from tpnet_dist.memory.triton_record import record_layer
+from tpnet_dist.memory.triton_record import add_terms, weigh_terms, write_sums
 from tpnet_dist.models.tpnet.triton_pairs import pair_kernel
 
-numbers = dict.fromkeys(("start", "receivers", "ends", "layer", "parent", "hop", "layers", "width"), "i32")
-places = dict.fromkeys(("words", "nodes", "first_slots", "second_slots"), "*i64")
-of_pairs = {"LAYERS": 4, "ROOM": 4, "COLUMNS": 256, "SCALE": True}
-kernels = ((record_layer, {"COLUMNS": 256}), (pair_kernel, of_pairs))
-for kernel, constants in kernels:
+whole = "rows terms sums receivers own_terms own_sums width"
+places = "places indices own_layers borrowed_layers firsts receiver_places to_own to_borrowed"
+places += " nodes first_slots second_slots"
+doubles = "clocks degrees weights rates nows divides new_clocks gains"
+columns = {"COLUMNS": 256}
+kernels = (
+    (weigh_terms, "factors", {"TERMS": 128, "DIVIDES": True}),
+    (add_terms, "factors", {**columns, "GATHERED": True, "DIVIDES": True}),
+    (write_sums, "", columns),
+    (pair_kernel, "", {**columns, "LAYERS": 4, "ROOM": 4, "SCALE": True}),
+)
+for kernel, further_doubles, constants in kernels:
+    # what is a number for others is a table for pairs
+    numbers = whole.replace("rows", "") if kernel is pair_kernel else whole
     for capability, element in ((70, "fp32"), (86, "fp32"), (90, "fp64")):
-        kinds = {**numbers, **places, **dict.fromkeys(constants, "constexpr")}
+        kinds = {
+            **dict.fromkeys(numbers.split(), "i32"),
+            **dict.fromkeys(places.split(), "*i64"),
+            **dict.fromkeys((*doubles.split(), further_doubles), "*fp64"),
+            "rate": "fp32",
+            **dict.fromkeys(constants, "constexpr"),
+        }
         signature = {name: kinds.get(name, f"*{element}") for name in kernel.arg_names}
         source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
         made = triton.compile(source, target=GPUTarget("cuda", capability, 32))
@@ -40,7 +55,7 @@ def test_triton_makes_machine_code_of_every_kernel_for_volta_ampere_and_hopper()
     command = [sys.executable, "-c", COMPILE]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=250)
     lines = done.stdout.splitlines()
-    assert len(lines) == 6, done.stderr
+    assert len(lines) == 12, done.stderr
     assert all(line.endswith("True") for line in lines)
 
 

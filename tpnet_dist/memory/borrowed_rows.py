@@ -42,6 +42,22 @@ class BorrowedRows:
         """Of all copies layer 0 alone is right."""
         np.minimum(self._held_V, 1, out=self._held_V)
 
+    @property
+    def num_slots(self) -> int:
+        """That runs planned so far take; there is room for those of runs that are carried out."""
+        return len(self._node_V)
+
+    def make_room(self, num_slots: int) -> None:
+        """For the rows of a run that is about to come."""
+        old_VLD = self.rows_VLD
+        if (more := num_slots - len(old_VLD)) <= 0:
+            return
+        # whoever needs it may be scoring: what is made in inference mode cannot be changed outside it
+        with torch.inference_mode(False):
+            self.rows_VLD = old_VLD.new_empty(num_slots, *old_VLD.shape[1:])
+            self.rows_VLD[: len(old_VLD)] = old_VLD
+            self.clocks.make_room(len(self.clocks.time_V) - len(old_VLD), more)
+
     def fit(self) -> Fit:
         """Of the rows in use in the slots there may be."""
         in_use = int((self._used_V >= self._in_use_since).sum())
@@ -103,20 +119,9 @@ class BorrowedRows:
 
     def _grow(self, size: int) -> None:
         more = size - len(self._node_V)
-        # whoever needs it may be scoring: what is made in inference mode cannot be changed outside it
-        with torch.inference_mode(False):
-            rows_VLD = self.rows_VLD.new_empty(size, *self.rows_VLD.shape[1:])
-        rows_VLD[: len(self.rows_VLD)] = self.rows_VLD
-        self.rows_VLD = rows_VLD
         self._node_V = np.append(self._node_V, np.full(more, -1))
         self._held_V = np.append(self._held_V, np.zeros(more, np.int8))
         self._used_V = np.append(self._used_V, np.zeros(more, np.int64))
-        # clocks of the slots lie at the end, the first slot's last
-        own = len(self.clocks.time_V) - (size - more)
-        for name in ("time_V", "degree_V"):
-            old = getattr(self.clocks, name)
-            if name == "time_V" or self.clocks.keeps_degree:
-                setattr(self.clocks, name, np.insert(old, own, np.zeros(more)))
         self._index_slots()
 
     def _index_slots(self) -> None:

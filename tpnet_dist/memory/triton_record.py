@@ -1,141 +1,175 @@
-"""Record a batch by one Triton kernel for each layer, where `record_on_device` takes dozens of operations.
+"""Record a batch by three Triton kernels, where `record_terms` takes many more operations.
 
-One program computes a part of the columns of one receiver's layer: it fades them and adds the messages in the
-order of their events. So a row's bits depend on its events alone, in whichever table it lies. Layers are done
-from the top, each by a launch of its own, since layer l reads layer l − 1 of other receivers.
+    1. weigh     one factor for each term
+    2. add       one program for a part of the columns of each sum: its terms in the order of their events,
+                 each read where it lies; beside them the receivers' clocks move
+    3. write     the sums to their layers, which no term is read from any more
 
-What all launches of a run take travels in one copy. Batch after batch it holds, as 64-bit words
-
-    U        receivers, as places
-    U + 1    where the ends of each begin and the last one's stop
-    E        senders, as places, receiver after receiver
-    E        hops up to which each end is replayed
-    L−1, E   weights of messages, layer by layer, float64
-    L−1, E   factors that the receiver's layer has faded by before each message, float64
+A sum's bits depend on its terms alone, in whichever table they lie.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from tpnet_dist.memory.kernels import Clocks, Ends, Factors, record_on_device, weigh
+from tpnet_dist.memory.device_batch import Terms, record_terms
+from tpnet_dist.memory.kernels import Clocks, Ends
 from tpnet_dist.memory.walks import LayerRules
 
 MOST_COLUMNS = 256
 """Columns of one program."""
-VARYING = ("start", "receivers", "ends", "layer", "parent", "hop")
+TERMS = 128
+"""Terms that one program weighs."""
+COUNTS = ("rows", "terms", "sums", "receivers", "own_terms", "own_sums")
 
 
-@dataclass(frozen=True)
-class PackedBatch:
-    """Where a batch's words begin, and how many receivers and ends it has."""
+# counts differ from batch to batch: nothing is compiled anew for those that 16 divides
+@triton.jit(do_not_specialize=COUNTS)
+def weigh_terms(
+    factors,
+    clocks,
+    degrees,
+    places,
+    weights,
+    rates,
+    nows,
+    divides,
+    rows,
+    terms,
+    TERMS: tl.constexpr,
+    DIVIDES: tl.constexpr,
+):
+    term = tl.program_id(0) * TERMS + tl.arange(0, TERMS)
+    is_term = term < terms
+    place = tl.load(places + term, mask=is_term, other=0)
+    # borrowed rows are counted from the end
+    place = tl.where(place < 0, place + rows, place)
+    silent = tl.load(clocks + place, mask=is_term, other=0.0) - tl.load(nows + term, mask=is_term, other=0.0)
+    rate = tl.load(rates + term, mask=is_term, other=0.0)
+    factor = tl.exp(silent * rate) * tl.load(weights + term, mask=is_term, other=0.0)
+    if DIVIDES:
+        degree = tl.load(degrees + place, mask=is_term, other=1.0)
+        factor /= tl.maximum(degree * tl.load(divides + term, mask=is_term, other=0.0), 1.0)
+    tl.store(factors + term, factor, mask=is_term)
 
-    start: int
-    receivers: int
-    ends: int
 
-
-# what varies from batch to batch is not to be compiled anew for numbers that 16 divides
-@triton.jit(do_not_specialize=VARYING)
-def record_layer(
+@triton.jit(do_not_specialize=COUNTS)
+def add_terms(
+    new,
     own,
     borrowed,
-    words,
-    start,
+    factors,
+    indices,
+    own_layers,
+    borrowed_layers,
+    firsts,
+    clocks,
+    degrees,
+    receiver_places,
+    new_clocks,
+    gains,
+    rate,
+    rows,
+    terms,
+    sums,
     receivers,
-    ends,
-    layer,
-    parent,
-    hop,
-    layers,
+    own_terms,
     width,
     COLUMNS: tl.constexpr,
+    GATHERED: tl.constexpr,
+    DIVIDES: tl.constexpr,
 ):
     turn = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_column = column < width
-    first = words + start + receivers
-    sender = first + receivers + 1
-    most_hops = sender + ends
-    weight = most_hops + ends + (layer - 1) * ends
-    fade = weight + (layers - 1) * ends
+    if turn < sums:
+        total = tl.zeros((COLUMNS,), new.dtype.element_ty)
+        stop = terms
+        if turn + 1 < sums:
+            stop = tl.load(firsts + turn + 1).to(tl.int32)
+        for term in range(tl.load(firsts + turn).to(tl.int32), stop):
+            index = tl.load(indices + term)
+            layer = own + index * width
+            if GATHERED:
+                if index < own_terms:
+                    layer = own + tl.load(own_layers + index) * width
+                else:
+                    layer = borrowed + tl.load(borrowed_layers + index - own_terms) * width
+            factor = tl.load(factors + term).to(total.dtype)
+            total += factor * tl.load(layer + column, mask=is_column, other=0.0)
+        tl.store(new + turn.to(tl.int64) * width + column, total, mask=is_column)
+    if turn < receivers and tl.program_id(1) == 0:
+        place = tl.load(receiver_places + turn)
+        if place < 0:
+            place += rows
+        clock = tl.load(new_clocks + turn)
+        if DIVIDES:
+            faded = tl.exp((tl.load(clocks + place) - clock) * rate) * tl.load(degrees + place)
+            tl.store(degrees + place, faded + tl.load(gains + turn))
+        tl.store(clocks + place, clock)
 
-    to = tl.load(words + start + turn)
-    to_row = tl.where(to >= 0, own + to * layers * width, borrowed + (-1 - to) * layers * width)
-    to_layer = to_row + layer * width + column
-    total = tl.load(to_layer, mask=is_column, other=0.0)
-    for end in range(tl.load(first + turn), tl.load(first + turn + 1)):
-        # layers beyond those that are replayed may hold anything, and are not read
-        if tl.load(most_hops + end) >= hop:
-            place = tl.load(sender + end)
-            row = tl.where(place >= 0, own + place * layers * width, borrowed + (-1 - place) * layers * width)
-            message = tl.load(row + parent * width + column, mask=is_column, other=0.0)
-            faded_by = tl.load(fade + end).to(tl.float64, bitcast=True).to(total.dtype)
-            weighs = tl.load(weight + end).to(tl.float64, bitcast=True).to(total.dtype)
-            total = total * faded_by + weighs * message
-    tl.store(to_layer, total, mask=is_column)
+
+@triton.jit(do_not_specialize=COUNTS)
+def write_sums(new, own, borrowed, to_own, to_borrowed, own_sums, width, COLUMNS: tl.constexpr):
+    turn = tl.program_id(0)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_column = column < width
+    total = tl.load(new + turn.to(tl.int64) * width + column, mask=is_column, other=0.0)
+    if turn < own_sums:
+        tl.store(own + tl.load(to_own + turn) * width + column, total, mask=is_column)
+    else:
+        tl.store(borrowed + tl.load(to_borrowed + turn - own_sums) * width + column, total, mask=is_column)
 
 
-def record_by_triton(
-    own_VLD: Tensor, borrowed_VLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
+def record_terms_by_triton(
+    own_VLD: Tensor, borrowed_VLD: Tensor, clocks: Clocks, terms: Terms, rules: LayerRules
 ) -> None:
-    """Replay consecutive batches."""
-    _, layers, width = own_VLD.shape
-    packed, words = _packed(ends, batches, clocks, rules)
-    if not packed:
+    """Replay a batch, as `record_terms`."""
+    num_receivers, num_terms, num_sums = len(terms.place_V), len(terms.place_A), len(terms.first_Y)
+    if not num_receivers:
         return
-    words_on_device = torch.from_numpy(words).to(own_VLD.device, non_blocking=True)
+    width, num_rows, divides = own_VLD.shape[2], len(clocks.time_V), clocks.keeps_degree
     columns = min(MOST_COLUMNS, triton.next_power_of_2(width))
-    # the thread's current device may be another one
+    parts, is_gathered = triton.cdiv(width, columns), len(terms.borrowed_Q) > 0
+    factor_A, new_YD = torch.empty_like(terms.weight_A), own_VLD.new_empty(num_sums, width)
+    # a kernel that does not read something gets something else: interpreters take no empty tensors
+    tables = (_filled(own_VLD, borrowed_VLD), _filled(borrowed_VLD, own_VLD))
+    degrees = clocks.degree_V if divides else clocks.time_V
     with torch.cuda.device_of(own_VLD):
-        for batch in packed:
-            for layer in range(layers - 1, 0, -1):
-                record_layer[(batch.receivers, triton.cdiv(width, columns))](
-                    *(own_VLD, borrowed_VLD, words_on_device, batch.start, batch.receivers, batch.ends),
-                    *(layer, int(rules.parent_L[layer]), int(rules.hop_L[layer]), layers, width),
-                    COLUMNS=columns,
-                )
+        if num_terms:
+            weigh_terms[(triton.cdiv(num_terms, TERMS),)](
+                *(factor_A, clocks.time_V, degrees, terms.place_A, terms.weight_A, terms.rate_A, terms.now_A),
+                *(terms.divides_A if divides else terms.now_A, num_rows, num_terms),
+                TERMS=TERMS,
+                DIVIDES=divides,
+            )
+        add_terms[(max(num_sums, num_receivers), parts)](
+            *(_filled(new_YD, own_VLD), *tables, factor_A, terms.index_A),
+            *(
+                (_filled(terms.own_Q, terms.index_A), terms.borrowed_Q)
+                if is_gathered
+                else 2 * (terms.index_A,)
+            ),
+            *(terms.first_Y, clocks.time_V, degrees, terms.place_V, terms.clock_V),
+            *(terms.gained_V if divides else terms.clock_V, float(rules.rate_W[0]), num_rows, num_terms),
+            *(num_sums, num_receivers, len(terms.own_Q), width),
+            COLUMNS=columns,
+            GATHERED=is_gathered,
+            DIVIDES=divides,
+        )
+        if num_sums:
+            to_own_Y, to_borrowed_Y = terms.to_own_Y, terms.to_borrowed_Y
+            write_sums[(num_sums, parts)](
+                *(new_YD, *tables, _filled(to_own_Y, to_borrowed_Y), _filled(to_borrowed_Y, to_own_Y)),
+                *(len(to_own_Y), width),
+                COLUMNS=columns,
+            )
 
 
-def _packed(
-    ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
-) -> tuple[list[PackedBatch], npt.NDArray[np.int64]]:
-    """Batches that have ends, and the words of all of them. Moves the clocks."""
-    packed: list[PackedBatch] = []
-    words: list[npt.NDArray[np.int64]] = []
-    factors, start = Factors.room(ends, batches, rules), 0
-    for batch in batches:
-        here = slice(ends.border[batch], ends.border[batch + 1])
-        to_E, num_ends = ends.receiver_E[here], int(here.stop - here.start)
-        if not num_ends:
-            continue
-        weigh(ends, here.start, here.stop, clocks.time_V, clocks.degree_V, rules, factors)
-        by_row = np.argsort(to_E, kind="stable")
-        to_U, first_U = np.unique(to_E[by_row], return_index=True)
-        factors_LE = np.concatenate(_of_layers(factors, by_row, rules))
-        parts = (to_U, first_U, [num_ends], ends.sender_E[here][by_row], ends.hops_E[here][by_row])
-        words += [np.asarray(part, np.int64) for part in parts] + [factors_LE.view(np.int64).ravel()]
-        packed.append(PackedBatch(start, len(to_U), num_ends))
-        start += 2 * len(to_U) + 1 + (2 + len(factors_LE)) * num_ends
-    return packed, np.concatenate(words) if words else np.empty(0, np.int64)
-
-
-def _of_layers(
-    factors: Factors, by_row: npt.NDArray[np.int64], rules: LayerRules
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Weights of messages and factors of fading for layers 1, 2, …, each (L − 1, E)."""
-    hop_L1, scale_L = rules.hop_L[1:, None], rules.scale_L[1:]
-    weight_LE, step_LE, fade_LE = (
-        each[by_row][:, scale_L].T for each in (factors.weight_EW, factors.step_EW, factors.fade_EW)
-    )
-    if rules.divides_by_degree:
-        return weight_LE * step_LE ** np.minimum(hop_L1 - 1, 1), np.ascontiguousarray(fade_LE)
-    return weight_LE * step_LE ** (hop_L1 - 1), fade_LE**hop_L1
+def _filled(wanted: Tensor, other: Tensor) -> Tensor:
+    return wanted if wanted.numel() else other
 
 
 def trial(device: torch.device) -> float:
@@ -153,8 +187,11 @@ def trial(device: torch.device) -> float:
     hop_L = np.arange(layers)
     rules = LayerRules(np.maximum(hop_L - 1, 0), hop_L, np.zeros_like(hop_L), np.array([0.1]), False)
     recorded = []
-    for record in (record_by_triton, record_on_device):
+    for record in (record_terms_by_triton, record_terms):
         own, borrowed = rows_VLD[:4].clone(), rows_VLD[4:].clone()
-        record(own, borrowed, ends, range(2), Clocks.zeros(nodes, with_degree=False), rules)
+        clocks = Clocks.zeros(nodes, with_degree=False, device=device)
+        for batch in range(2):
+            on_device = Terms(*(column.to(device) for column in Terms.of(ends, batch, rules)))
+            record(own, borrowed, clocks, on_device, rules)
         recorded.append(torch.cat([own, borrowed]))
     return float((recorded[0] - recorded[1]).abs().max() / recorded[1].abs().max())

@@ -105,6 +105,8 @@ def run(func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
     asked = kwargs.get("device")
     if not emulated and (asked is None or torch.device(asked).type != "cuda"):
         return _on_host(func, args, kwargs)
+    if asked is not None and torch.device(asked).type == "meta":
+        return func(*tree_map_only(EmulatedTensor, lambda each: each.inner, args), **kwargs)
     if func is aten.record_stream.default:
         args[0].record_stream(args[1])
         return None
@@ -132,6 +134,8 @@ def _on_host(func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
     else:
         out = func(*args, **{**kwargs, "pin_memory": False})
     pinned[out.untyped_storage().data_ptr()] = out
+    # memory is pinned through the context of the thread's device
+    LOG.devices.add(loaded().current_device())
     return out
 
 

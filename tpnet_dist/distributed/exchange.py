@@ -103,12 +103,20 @@ class RankExchange:
     ) -> None:
         """`host_group`: of the same ranks, where the group takes no tensors of the host."""
         self.rank, self.num_ranks = dist.get_rank(group), dist.get_world_size(group)
-        self.stats = ExchangeStats()
         self._group, self._device = group, device
         self.host: RankExchange = self
         if host_group is not None:
             self.host = RankExchange(host_group, torch.device("cpu"))
-            self.host.stats = self.stats
+        self.stats = ExchangeStats()
+
+    @property
+    def stats(self) -> ExchangeStats:
+        """Of both."""
+        return self._stats
+
+    @stats.setter
+    def stats(self, stats: ExchangeStats) -> None:
+        self._stats = self.host._stats = stats
 
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         mine_R = torch.tensor(send_counts, device=self._device)

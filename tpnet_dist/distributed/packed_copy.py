@@ -6,6 +6,7 @@ another thread; the copy is started by whoever works with the device.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,6 +23,15 @@ class _Part:
     def of(self, buffer: Tensor) -> Tensor:
         stop = self.start + self.shape.numel() * self.dtype.itemsize
         return buffer[self.start : stop].view(self.dtype).view(self.shape)
+
+
+@runtime_checkable
+class Sendable(Protocol):
+    """Something with tensors that go to the device."""
+
+    def tensors(self) -> list[Tensor]: ...
+    def at(self, tensors: Sequence[Tensor]) -> "Sendable":
+        """The same with its tensors elsewhere."""
 
 
 class PackedCopy:
@@ -46,3 +56,19 @@ class PackedCopy:
             return self._on_host
         arrived = self._buffer.to(self._device, non_blocking=True)
         return [part.of(arrived) for part in self._parts]
+
+
+class Parcel:
+    """Several things that go to a device in one copy."""
+
+    def __init__(self, things: Sequence[Sendable], device: torch.device) -> None:
+        tensors = [thing.tensors() for thing in things]
+        self._things, self._sizes = things, [len(each) for each in tensors]
+        self._copy = PackedCopy([tensor for each in tensors for tensor in each], device)
+
+    def arrive(self) -> list[Any]:
+        arrived = iter(self._copy.arrive())
+        return [
+            thing.at([next(arrived) for _ in range(size)])
+            for thing, size in zip(self._things, self._sizes, strict=True)
+        ]

@@ -13,7 +13,7 @@ from torch import Tensor
 from tpnet_dist.memory.closure import Closure
 from tpnet_dist.memory.event_run import Integers
 from tpnet_dist.memory.hash_index import add_to_index, find_in_index, new_index
-from tpnet_dist.memory.kernels import Clocks
+from tpnet_dist.memory.kernels import Clocks, keep_until_used
 from tpnet_dist.memory.run_length import Fit
 
 _SHARE_EVICTED = 8
@@ -56,6 +56,7 @@ class BorrowedRows:
         with torch.inference_mode(False):
             self.rows_VLD = old_VLD.new_empty(num_slots, *old_VLD.shape[1:])
             self.rows_VLD[: len(old_VLD)] = old_VLD
+            keep_until_used(old_VLD)
             self.clocks.make_room(len(self.clocks.time_V) - len(old_VLD), more)
 
     def fit(self) -> Fit:

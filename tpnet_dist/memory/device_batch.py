@@ -13,7 +13,7 @@ A counts terms, Y the layers that change, U nodes that are read, V receivers.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tpnet_dist.device_forms import passes_trial, triton_is_there
-from tpnet_dist.memory.event_run import Integers
+from tpnet_dist.memory.event_run import Floats, Integers
 from tpnet_dist.memory.kernels import Clocks, Ends
 from tpnet_dist.memory.numba_tools import compiled
 from tpnet_dist.memory.walks import LayerRules
 
 
 class Terms(NamedTuple):
-    """What is added up; on the host or on the device. Places are as in `Ends`."""
+    """What is added up; on the host or on the device. Places are as in `Ends`; numbers are float64."""
 
     place_A: Tensor
     """By whose clock, and degree, a term is weighed."""
@@ -60,27 +60,41 @@ class Terms(NamedTuple):
         ends = Ends(*(column[here] for column in ends[:4]), ends.border)
         # receiver after receiver, as unsigned numbers: own ones first
         order_E = np.argsort(ends.receiver_E.view(np.uint64), kind="stable")
-        most = len(order_E) * 2 * (len(rules.hop_L) - 1)
-        (place_A, index_A, first_Y, to_Y, place_V), (weight_A, rate_A, now_A, divides_A), of_receivers = (
-            np.empty((5, most), np.int64),
-            np.empty((4, most)),
-            np.empty((2, len(order_E))),
+        columns = _Columns.room(len(order_E), len(rules.hop_L) - 1)
+        A, Y, V = _list_terms(ends, order_E, rules, columns)
+        index_A, own_Q, borrowed_Q = _by_table(columns.index_A[:A])
+        to_Y, divides = columns.to_Y[:Y], rules.divides_by_degree
+        num_own = int((to_Y >= 0).sum())
+        arrays: Sequence[npt.NDArray[Any]] = (
+            *(columns.place_A[:A], index_A, own_Q, borrowed_Q, columns.weight_A[:A], columns.rate_A[:A]),
+            *(columns.now_A[:A], columns.divides_A[: A * divides], columns.first_Y[:Y]),
+            *(to_Y[:num_own], -1 - to_Y[num_own:], columns.place_V[:V], columns.clock_V[:V]),
+            columns.gained_V[: V * divides],
         )
-        num_terms, num_sums, num_receivers = _list_terms(
-            ends, order_E, rules, place_A, index_A, weight_A, rate_A, now_A, divides_A, first_Y, to_Y, place_V,
-            *of_receivers,
-        )  # fmt: skip
-        index_A, to_Y = index_A[:num_terms], to_Y[:num_sums]
-        index_A, own_Q, borrowed_Q = _by_table(index_A)
-        num_own, num_divided = int((to_Y >= 0).sum()), num_terms * rules.divides_by_degree
-        clock_V, gained_V = of_receivers
-        columns: Sequence[npt.NDArray[np.generic]] = (
-            *(place_A[:num_terms], index_A, own_Q, borrowed_Q, weight_A[:num_terms], rate_A[:num_terms]),
-            *(now_A[:num_terms], divides_A[:num_divided], first_Y[:num_sums]),
-            *(to_Y[:num_own], -1 - to_Y[num_own:], place_V[:num_receivers], clock_V[:num_receivers]),
-            gained_V[: num_receivers * rules.divides_by_degree],
-        )
-        return cls(*map(torch.from_numpy, columns))
+        return cls(*map(torch.from_numpy, arrays))
+
+
+class _Columns(NamedTuple):
+    """Room for what `Terms` holds, before layers of either table are told apart."""
+
+    place_A: Integers
+    index_A: Integers
+    weight_A: Floats
+    rate_A: Floats
+    now_A: Floats
+    divides_A: Floats
+    first_Y: Integers
+    to_Y: Integers
+    place_V: Integers
+    clock_V: Floats
+    gained_V: Floats
+
+    @classmethod
+    def room(cls, num_ends: int, num_layers: int) -> "_Columns":
+        most = 2 * num_ends * num_layers
+        place_A, index_A, first_Y, to_Y = np.empty((4, most), np.int64)
+        of_terms, of_receivers = np.empty((4, most)), np.empty((2, num_ends))
+        return cls(place_A, index_A, *of_terms, first_Y, to_Y, np.empty(num_ends, np.int64), *of_receivers)
 
 
 def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
@@ -97,10 +111,7 @@ def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
 
 
 @compiled
-def _list_terms(
-    ends, order_E, rules, place_A, index_A, weight_A, rate_A, now_A, divides_A, first_Y, to_Y, place_V, clock_V,
-    gained_V,
-):  # fmt: skip
+def _list_terms(ends, order_E, rules, columns):
     """Returns how many terms, sums and receivers there are; layers of borrowed rows count down from -1."""
     layers, divides = len(rules.hop_L), rules.divides_by_degree
     a, y, v, start = 0, 0, 0, 0
@@ -110,9 +121,9 @@ def _list_terms(
             stop += 1
         # times do not decrease, so the last one is the new clock
         clock = ends.time_E[order_E[stop - 1]]
-        place_V[v], clock_V[v], gained_V[v] = receiver, clock, 0.0
+        columns.place_V[v], columns.clock_V[v], columns.gained_V[v] = receiver, clock, 0.0
         for i in range(start, stop):
-            gained_V[v] += np.exp(-rules.rate_W[0] * (clock - ends.time_E[order_E[i]]))
+            columns.gained_V[v] += np.exp(-rules.rate_W[0] * (clock - ends.time_E[order_E[i]]))
         for layer in range(1, layers):
             hop, parent, rate = rules.hop_L[layer], rules.parent_L[layer], rules.rate_W[rules.scale_L[layer]]
             is_first = True
@@ -121,20 +132,27 @@ def _list_terms(
                 if ends.hops_E[e] < hop:
                     continue
                 if is_first:
-                    first_Y[y], is_first = a, False
-                    to_Y[y] = receiver * layers + layer if receiver >= 0 else receiver * layers + layers - 1 - layer
-                    place_A[a], index_A[a], weight_A[a], now_A[a], divides_A[a] = receiver, to_Y[y], 1.0, clock, 0.0
-                    rate_A[a] = rate * (1 if divides else hop)
+                    # the layer as it was comes before its messages
+                    columns.first_Y[y], is_first = a, False
+                    columns.to_Y[y] = _layer_index(receiver, layer, layers)
+                    columns.place_A[a], columns.index_A[a] = receiver, columns.to_Y[y]
+                    columns.now_A[a], columns.weight_A[a], columns.divides_A[a] = clock, 1.0, 0.0
+                    columns.rate_A[a] = rate * (1 if divides else hop)
                     y, a = y + 1, a + 1
                 sender = ends.sender_E[e]
-                place_A[a], now_A[a] = sender, clock
-                index_A[a] = sender * layers + parent if sender >= 0 else sender * layers + layers - 1 - parent
-                weight_A[a] = np.exp(-rate * (clock - ends.time_E[e]))
-                rate_A[a] = 0.0 if divides else rate * (hop - 1)
-                divides_A[a] = 1.0 if hop > 1 else 0.0
+                columns.place_A[a], columns.index_A[a] = sender, _layer_index(sender, parent, layers)
+                columns.now_A[a], columns.weight_A[a] = clock, np.exp(-rate * (clock - ends.time_E[e]))
+                columns.rate_A[a] = 0.0 if divides else rate * (hop - 1)
+                columns.divides_A[a] = 1.0 if hop > 1 else 0.0
                 a += 1
         start, v = stop, v + 1
     return a, y, v
+
+
+@compiled
+def _layer_index(place, layer, layers):
+    """Its place in a table of layers: from 0 on of own rows, from -1 down of borrowed ones."""
+    return place * layers + layer if place >= 0 else (place + 1) * layers - 1 - layer
 
 
 @dataclass(frozen=True)
@@ -150,7 +168,9 @@ class DeviceBatch:
     terms: Terms
 
     @classmethod
-    def of(cls, ends: Ends, batch: int, nodes_U: Integers, place_U: Integers, rules: LayerRules) -> "DeviceBatch":
+    def of(
+        cls, ends: Ends, batch: int, nodes_U: Integers, place_U: Integers, rules: LayerRules
+    ) -> "DeviceBatch":
         is_own = np.flatnonzero(place_U >= 0)
         own = slice(int(is_own[0]), int(is_own[-1]) + 1) if len(is_own) else slice(0, 0)
         row_U = np.where(place_U >= 0, place_U, -1 - place_U)
@@ -166,7 +186,9 @@ class DeviceBatch:
         return DeviceBatch(nodes_U, place_U, row_U, self.own, Terms(*terms))
 
 
-def record_terms(own_VLD: Tensor, borrowed_VLD: Tensor, clocks: Clocks, terms: Terms, rules: LayerRules) -> None:
+def record_terms(
+    own_VLD: Tensor, borrowed_VLD: Tensor, clocks: Clocks, terms: Terms, rules: LayerRules
+) -> None:
     """Replay a batch with torch operations, on any device: one sum for each layer of each receiver."""
     if not len(terms.place_V):
         return

@@ -31,6 +31,12 @@ ENDS_AHEAD = 12
 """So many ends before its turn a row is prefetched; a batch then hardly waits for memory."""
 
 
+def keep_until_used(tensor: Tensor) -> None:
+    """Of a tensor that is let go: its memory may have come from another stream than the one that uses it."""
+    if tensor.is_cuda:
+        tensor.record_stream(torch.cuda.current_stream(tensor.device))
+
+
 @dataclass
 class Clocks:
     """When each row had its last event; own rows, then borrowed ones, the first of them last. They lie where
@@ -42,9 +48,7 @@ class Clocks:
     keeps_degree: bool
 
     @classmethod
-    def zeros(
-        cls, num_rows: int, *, with_degree: bool, device: torch.device | str = "cpu"
-    ) -> "Clocks":
+    def zeros(cls, num_rows: int, *, with_degree: bool, device: torch.device | str = "cpu") -> "Clocks":
         time_V = torch.zeros(num_rows, dtype=torch.float64, device=device)
         return cls(time_V, time_V.new_zeros(num_rows if with_degree else 0), with_degree)
 
@@ -55,7 +59,8 @@ class Clocks:
     def make_room(self, num_own: int, more: int) -> None:
         """For so many borrowed rows more."""
         for name in ("time_V", "degree_V")[: len(self.columns())]:
-            old = getattr(self, name)
+            old: Tensor = getattr(self, name)
+            keep_until_used(old)
             setattr(self, name, torch.cat([old[:num_own], old.new_zeros(more), old[num_own:]]))
 
 

@@ -240,9 +240,7 @@ class Memory:
             stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
             return FetchedRows(nodes_U, stored, self.walk)
 
-    def record(
-        self, plan: RunPlan, batches: range | None = None, *, sent: DeviceBatch | None = None
-    ) -> None:
+    def record(self, plan: RunPlan, batches: range | None = None, *, sent: DeviceBatch | None = None) -> None:
         """Stage 5: replay some of the run's batches, or all. `sent`: what a GPU needs for a single one."""
         assert plan is self._open_runs[0], "runs are recorded in the order they were planned, each once"
         batches = batches or range(plan.num_batches)

@@ -4,10 +4,10 @@ The memory has no learned parameter, so nothing the consumer does changes what c
 pipeline, every bit of the result is the same.
 
     on the host   a thread plans, exchanges, reads and records, up to `prefetch` batches ahead
-    on a GPU      a thread plans, arranges and packs, a run ahead, and leaves the device alone; whoever consumes
-                  launches exchange, reading and recording of the next batch, on a stream of their own, before
-                  he gets this one: so all that is launched comes from one thread, in the same order on all ranks,
-                  and the device does it beside what the consumer asks of it
+    on a GPU      a thread plans, arranges and packs, a run ahead, and leaves the device alone; when the
+                  consumer asks for a batch, exchange, reading and recording of the next are launched on a
+                  stream of their own: so all that is launched comes from one thread, in one order on all
+                  ranks, and the device does it beside what the consumer asks of it
 
 While it runs the memory is ahead of the consumer, so its state is not the consumer's: to save it at some
 batch, end the requests there, and go on with a new pipeline.
@@ -22,9 +22,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from tpnet_dist.distributed.packed_copy import PackedCopy
+from tpnet_dist.distributed.packed_copy import Parcel, Sendable
 from tpnet_dist.files.read_ahead import read_ahead
-from tpnet_dist.memory.device_batch import DeviceBatch
 from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.run_length import in_runs
@@ -51,22 +50,11 @@ class MemoryRequest(Generic[Note]):
 
 
 @dataclass(frozen=True)
-class _Packed:
-    """What a batch takes to the device."""
-
-    batch: DeviceBatch
-    copy: PackedCopy
-
-    def arrive(self) -> DeviceBatch:
-        return self.batch.at(self.copy.arrive())
-
-
-@dataclass(frozen=True)
 class _Run(Generic[Note]):
     plan: RunPlan
     notes: list[Note]
-    packed: list[_Packed] | None = None
-    """By batch, for a GPU."""
+    parcels: list[Parcel] | None = None
+    """By batch, for a GPU: what it takes, and the note as far as it is to be sent."""
 
 
 def fetch_ahead(
@@ -118,8 +106,11 @@ def _packed(memory: Memory, requests: Iterable[MemoryRequest[Note]]) -> Iterator
     for run in _planned(memory, requests):
         memory.arrange(run.plan)
         batches = memory.device_batches(run.plan)
-        packed = [_Packed(batch, PackedCopy(batch.tensors(), memory.device)) for batch in batches]
-        yield _Run(run.plan, run.notes, packed)
+        parcels = [
+            Parcel([batch, *([note] if isinstance(note, Sendable) else [])], memory.device)
+            for batch, note in zip(batches, run.notes, strict=True)
+        ]
+        yield _Run(run.plan, run.notes, parcels)
 
 
 def _fetch_each(
@@ -135,7 +126,10 @@ def _fetch_each(
     for plan in memory.in_turn(plans()):
         run = planned.popleft()
         for batch, note in enumerate(run.notes):
-            sent = run.packed[batch].arrive() if run.packed is not None else None
+            sent = None
+            if run.parcels is not None:
+                sent, *notes = run.parcels[batch].arrive()
+                note = notes[0] if notes else note
             fetched = memory.read(plan, batch, sent=sent)
             # later batches overwrite rows in the table, never the fetched copies
             ready = memory.stream.record_event() if memory.stream is not None else None

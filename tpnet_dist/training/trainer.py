@@ -174,7 +174,11 @@ class SeedTrainer:
         requests = planner.requests(data.split.train, plan, from_batch=first.batch, memory_time=memory_time)
         # exactly these on every rank: one that stopped earlier would leave the others waiting
         return rows_ahead(
-            self.parts.memory, islice(requests, last.batch - first.batch), prefetch=config.memory.prefetch
+            self.parts.memory,
+            islice(requests, last.batch - first.batch),
+            prefetch=config.memory.prefetch,
+            maker=self.parts.batch_maker,
+            dropout=key,
         )
 
     def _bring_memory_to(self, batch: int) -> float:

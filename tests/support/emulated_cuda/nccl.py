@@ -159,7 +159,7 @@ def _launch(group: str, name: str, emulated: list[EmulatedTensor], leaves: list[
 
 
 def _is_awaited_later(name: str) -> bool:
-    """What data parallelism launches has its own waits, in C++; only all-to-alls of rows are left under way."""
+    """What data parallelism launches has its own waits, in C++; all-to-alls of rows are left under way."""
     return name.startswith("alltoall")
 
 

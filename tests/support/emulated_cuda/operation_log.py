@@ -1,4 +1,4 @@
-"""What was asked of the device: kernels, copies, waits, collectives; and what would go wrong on a real one."""
+"""What was asked of the device: kernels, copies, waits, collectives; and what would go wrong on a GPU."""
 
 import sys
 import threading
@@ -43,8 +43,7 @@ class OperationLog:
     problems: Counter[str] = field(default_factory=Counter)
     """What would hang, corrupt or fail on a GPU."""
     collectives: list[tuple[str, str, tuple[int, ...]]] = field(default_factory=list)
-    """Of NCCL in the order they were launched: group, name, what was sent or summed has these sizes if they are
-    the same on all ranks."""
+    """Of NCCL in the order they were launched: group, name, and sizes where ranks must agree on them."""
     launchers: set[str] = field(default_factory=set)
     """Threads that launched collectives of NCCL."""
     devices: set[int] = field(default_factory=set)

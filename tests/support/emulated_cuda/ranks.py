@@ -1,6 +1,6 @@
 """Functions on emulated GPUs: one process has loaded everything, and forks a rank for each.
 
-The library must be loaded before torch, which no process of the tests can promise; so it is a process of its own.
+The library must be loaded before torch, so it is not one of the processes that run the tests.
 """
 
 import importlib

@@ -15,12 +15,14 @@ There are Z = B·2C sequences. Compiled code is given numbers of slots from a sh
 recur: `padded` slots are computed and taken by no sequence.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tpnet_dist.distributed.packed_copy import PackedCopy
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.tpnet.pair_list import PairList
 
@@ -40,16 +42,29 @@ class TokenSlots:
 
     @classmethod
     def for_batch(cls, query: LinkBatch, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
-        """Chosen where the mask lies, which should be the host, and moved to the rest in one copy."""
+        """As they were prepared, or else chosen where the mask lies, which should be the host, and sent."""
+        if isinstance(query.prepared, TokenSlots):
+            return query.prepared
         mask_BSM, device = query.neighbor_mask_BSM, query.ends_BS.device
-        slots = cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
         if device.type == "cpu":
-            return slots
-        pairs = PairList.of(slots.source_J, slots.target_Y, mask_BSM.shape)
-        everything = [slots.source_J, slots.target_Y, slots.token_MZ, *vars(pairs).values()]
-        packed = torch.cat([each.flatten() for each in everything]).to(device, non_blocking=True)
-        source_J, target_Y, token, *moved = packed.split_with_sizes([each.numel() for each in everything])
-        return cls(source_J, target_Y, token.view(slots.token_MZ.shape), PairList(*moved))
+            return cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
+        slots = cls.with_pairs(mask_BSM, mask_empty=mask_empty, padded=padded)
+        return slots.at(PackedCopy(slots.tensors(), device).arrive())
+
+    @classmethod
+    def with_pairs(cls, mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
+        """For a device."""
+        slots = cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
+        return replace(slots, pairs=PairList.of(slots.source_J, slots.target_Y, mask_BSM.shape))
+
+    def tensors(self) -> list[Tensor]:
+        pairs = () if self.pairs is None else vars(self.pairs).values()
+        return [self.source_J, self.target_Y, self.token_MZ, *pairs]
+
+    def at(self, tensors: Sequence[Tensor]) -> "TokenSlots":
+        """The same with its tensors elsewhere."""
+        source_J, target_Y, token_MZ, *pairs = tensors
+        return TokenSlots(source_J, target_Y, token_MZ, PairList(*pairs) if pairs else None)
 
     @classmethod
     def of(cls, neighbor_mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":

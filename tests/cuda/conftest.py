@@ -1,6 +1,6 @@
 """Emulated GPUs, and the trainings on them that several tests look at."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,25 +57,39 @@ class Comparison:
 
     ranks: list[Watched]
     on_host: dict[str, Any]
+    run: Path
+    """The run's folder on the devices."""
+
+
+class Comparer:
+    """`compare(config, ranks)` trains with some settings on so many emulated GPUs, and on the host; each only
+    once."""
+
+    def __init__(self, emulated: EmulatedRanks, folders: pytest.TempPathFactory) -> None:
+        self._emulated, self._folders = emulated, folders
+        self.on_host, self.folder_of, self._compared = map(
+            cache, (self._train_on_host, self._new_folder, self._compare)
+        )
+
+    def __call__(self, config: Config, num_ranks: int) -> Comparison:
+        return self._compared(config, num_ranks)
+
+    def _train_on_host(self, config: Config) -> dict[str, Any]:
+        with world_of_one() as world:
+            return train_on(world, config, self._folders.mktemp("host") / "run")
+
+    def _new_folder(self, config: Config, num_ranks: int) -> Path:
+        return self._folders.mktemp("device") / "run"
+
+    def _compare(self, config: Config, num_ranks: int) -> Comparison:
+        run = self.folder_of(config, num_ranks)
+        ranks = self._emulated.run(trained, config, run, ranks=num_ranks)
+        return Comparison(ranks, self.on_host(config), run)
 
 
 @pytest.fixture(scope="session")
-def compare(
-    emulated: EmulatedRanks, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[Config, int], Comparison]:
-    """Train with some settings on so many emulated GPUs, and on the host; each only once."""
-
-    @cache
-    def on_host(config: Config) -> dict[str, Any]:
-        with world_of_one() as world:
-            return train_on(world, config, tmp_path_factory.mktemp("host") / "run")
-
-    @cache
-    def compared(config: Config, num_ranks: int) -> Comparison:
-        run = tmp_path_factory.mktemp("device") / "run"
-        return Comparison(emulated.run(trained, config, run, ranks=num_ranks), on_host(config))
-
-    return compared
+def compare(emulated: EmulatedRanks, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    return Comparer(emulated, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from tests.support.emulated_cuda import streams
+from tests.support.emulated_cuda.device import EmulatedTensor
 from tests.support.emulated_cuda.operation_log import LOG
 from tpnet_dist.config.schema import Config
-from tpnet_dist.distributed.world import join_world
+from tpnet_dist.distributed.world import World, join_world
 from tpnet_dist.files.typed_json import to_json
+from tpnet_dist.memory.run_exchange import RunExchange
+from tpnet_dist.prediction.predictor import Predictor
+from tpnet_dist.training.engine import DdpEngine
 from tpnet_dist.training.metrics_file import METRICS_NAME
 from tpnet_dist.training.run import train
 from tpnet_dist.training.train_step import TrainStep
@@ -70,3 +79,90 @@ def _count_steps(steps: list[StepCounts]) -> None:
         return outcome
 
     TrainStep.__call__ = counted  # type: ignore[method-assign]
+
+
+class _Cut(Exception):
+    """Where a training is interrupted."""
+
+
+def interrupted(config: Config, run: Path, after_steps: int) -> bool:
+    """A training that ends in the middle of a step, as if killed: what it saved before stays."""
+    call, steps = TrainStep.__call__, iter(range(after_steps))
+
+    def cut(self: TrainStep, *args: Any, **kwargs: Any) -> Any:
+        if next(steps, None) is None:
+            raise _Cut
+        return call(self, *args, **kwargs)
+
+    TrainStep.__call__ = cut  # type: ignore[method-assign]
+    try:
+        trained(config, run)
+    except _Cut:
+        return True
+    return False
+
+
+def predictions(run: Path, folder: Path, device: str) -> tuple[list[np.ndarray], Counter[str]]:
+    """Scores of links and the best ones, then after more events, then of a saved predictor."""
+    predictor = Predictor.load(run, device=device)
+    found = [predictor.score([1, 2, 3], [7, 8, 9], predictor.now)]
+    found.append(predictor.top_k([1], predictor.now, k=5).scores[0])
+    predictor.observe([1, 2], [7, 8], [predictor.now + 5, predictor.now + 6])
+    predictor.save(folder / f"{device}.pt")
+    again = Predictor.load(folder / f"{device}.pt", device=device)
+    found += [each.score([1, 2, 3], [7, 8, 9], each.now) for each in (predictor, again)]
+    return found, LOG.problems
+
+
+def waits_for_nothing() -> None:
+    """Sabotage: events order nothing."""
+    streams.Event.wait = lambda self, stream=None: None  # type: ignore[method-assign]
+
+
+def forgets_streams() -> None:
+    """Sabotage: memory is given back though another stream uses it."""
+    EmulatedTensor.record_stream = lambda self, stream: None  # type: ignore[method-assign]
+
+
+def sums_on_host() -> None:
+    """Sabotage: ranks add up a tensor of the host in the group of the gradients."""
+    ask = World.stop_requested
+
+    def stop_requested(self: World) -> Any:
+        dist.all_reduce(torch.zeros(1))
+        return ask(self)
+
+    World.stop_requested = stop_requested  # type: ignore[method-assign]
+
+
+def looks_at_losses() -> None:
+    """Sabotage: every step reads its loss."""
+    learn = DdpEngine.learn
+
+    def look(self: DdpEngine, loss: torch.Tensor) -> None:
+        loss.item()
+        learn(self, loss)
+
+    DdpEngine.learn = look  # type: ignore[method-assign]
+
+
+def sets_no_device() -> None:
+    """Sabotage: threads stay on the first GPU."""
+    torch.cuda.set_device = lambda device: None
+
+
+def makes_groups_lazily() -> None:
+    """Sabotage: communicators are made by whoever uses them first."""
+    new_group = dist.new_group
+    dist.new_group = lambda *args, device_id=None, **kwargs: new_group(*args, **kwargs)
+
+
+def lends_in_the_thread() -> None:
+    """Sabotage: rows set out when a run is arranged, in the thread that runs ahead."""
+    arrange = RunExchange.arrange
+
+    def arrange_and_send(self: RunExchange, plan: Any) -> Any:
+        dist.all_reduce(torch.zeros(1, device=self.table.rows_NLD.device))
+        return arrange(self, plan)
+
+    RunExchange.arrange = arrange_and_send  # type: ignore[method-assign]

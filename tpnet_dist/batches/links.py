@@ -80,8 +80,9 @@ class PreparedLinks:
         """Blocks share some."""
         found = {id(self.read_time_B): self.read_time_B}
         for batch in self.batches:
-            for each in (batch, *batch.hops):
-                found |= {id(tensor): tensor for tensor in _sent(each).values()}
+            parts: list[LinkBatch | Hop] = [batch, *batch.hops]
+            for part in parts:
+                found |= {id(tensor): tensor for tensor in _sent(part).values()}
         own = [batch.prepared.tensors() for batch in self.batches if batch.prepared is not None]
         return [*found.values(), *(tensor for each in own for tensor in each)]
 

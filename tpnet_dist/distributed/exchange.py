@@ -104,10 +104,11 @@ class RankExchange:
         """`host_group`: of the same ranks, where the group takes no tensors of the host."""
         self.rank, self.num_ranks = dist.get_rank(group), dist.get_world_size(group)
         self._group, self._device = group, device
+        self._stats = ExchangeStats()
         self.host: RankExchange = self
         if host_group is not None:
             self.host = RankExchange(host_group, torch.device("cpu"))
-        self.stats = ExchangeStats()
+            self.stats = self._stats
 
     @property
     def stats(self) -> ExchangeStats:

@@ -57,7 +57,9 @@ class Terms(NamedTuple):
     @classmethod
     def of(cls, ends: Ends, batch: int, rules: LayerRules) -> "Terms":
         here = slice(ends.border[batch], ends.border[batch + 1])
-        ends = Ends(*(column[here] for column in ends[:4]), ends.border)
+        ends = Ends(
+            ends.receiver_E[here], ends.sender_E[here], ends.hops_E[here], ends.time_E[here], ends.border
+        )
         # receiver after receiver, as unsigned numbers: own ones first
         order_E = np.argsort(ends.receiver_E.view(np.uint64), kind="stable")
         columns = _Columns.room(len(order_E), len(rules.hop_L) - 1)
@@ -93,8 +95,10 @@ class _Columns(NamedTuple):
     def room(cls, num_ends: int, num_layers: int) -> "_Columns":
         most = 2 * num_ends * num_layers
         place_A, index_A, first_Y, to_Y = np.empty((4, most), np.int64)
-        of_terms, of_receivers = np.empty((4, most)), np.empty((2, num_ends))
-        return cls(place_A, index_A, *of_terms, first_Y, to_Y, np.empty(num_ends, np.int64), *of_receivers)
+        weight_A, rate_A, now_A, divides_A = np.empty((4, most))
+        place_V, (clock_V, gained_V) = np.empty(num_ends, np.int64), np.empty((2, num_ends))
+        of_terms = place_A, index_A, weight_A, rate_A, now_A, divides_A
+        return cls(*of_terms, first_Y, to_Y, place_V, clock_V, gained_V)
 
 
 def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
@@ -174,8 +178,8 @@ class DeviceBatch:
         is_own = np.flatnonzero(place_U >= 0)
         own = slice(int(is_own[0]), int(is_own[-1]) + 1) if len(is_own) else slice(0, 0)
         row_U = np.where(place_U >= 0, place_U, -1 - place_U)
-        columns = map(torch.from_numpy, (nodes_U, place_U, row_U))
-        return cls(*columns, own, Terms.of(ends, batch, rules))
+        nodes, place, row = map(torch.from_numpy, (nodes_U, place_U, row_U))
+        return cls(nodes, place, row, own, Terms.of(ends, batch, rules))
 
     def tensors(self) -> list[Tensor]:
         return [self.nodes_U, self.place_U, self.row_U, *self.terms]

@@ -181,7 +181,8 @@ class Memory:
         """Stage 3; rows for the run that is planned to follow set out, and travel while this one is
         recorded."""
         assert plan is self._open_runs[0], "rows are borrowed when all runs planned before are recorded"
-        run, next_run = self._arranged_run(plan), following and self._arranged_run(following)
+        run = self._arranged_run(plan)
+        next_run = None if following is None else self._arranged_run(following)
         if run is None:
             return
         with self.exchange.stats.stage("borrow"):

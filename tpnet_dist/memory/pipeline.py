@@ -84,6 +84,7 @@ def _fetch_on_device(
     try:
         for note, rows, ready in _one_ahead(fetched) if prefetch else fetched:
             current = torch.cuda.current_stream(memory.device)
+            assert ready is not None
             ready.wait(current)
             for column in (rows.nodes_U, *rows.stored.columns()):
                 column.record_stream(current)

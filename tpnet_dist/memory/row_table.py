@@ -95,8 +95,8 @@ class RowTable:
         """Back to the moment of the snapshot, which stays in force."""
         assert self._undo is not None, "restore needs a snapshot"
         device = self.rows_NLD.device
-        for local_U, saved_ULD, clocks in self._undo.entries:
-            here_U = local_U.to(device)
+        for on_host_U, saved_ULD, clocks in self._undo.entries:
+            here_U = on_host_U.to(device)
             self.rows_NLD.index_copy_(0, here_U, saved_ULD.to(device))
             for column, saved_U in zip(self.clocks.columns(), clocks, strict=True):
                 column.index_copy_(0, here_U, saved_U.to(device))
@@ -111,7 +111,7 @@ class RowTable:
             return
         local_U = np.unique(local[~self._undo.is_saved_N[local]])
         self._undo.is_saved_N[local_U] = True
-        local = torch.from_numpy(local_U)
-        here_U = local.to(self.rows_NLD.device)
+        on_host_U = torch.from_numpy(local_U)
+        here_U = on_host_U.to(self.rows_NLD.device)
         rows_ULD, *clocks = (column[here_U].cpu() for column in (self.rows_NLD, *self.clocks.columns()))
-        self._undo.entries.append((local, rows_ULD, clocks))
+        self._undo.entries.append((on_host_U, rows_ULD, clocks))

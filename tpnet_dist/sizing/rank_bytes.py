@@ -27,7 +27,7 @@ from tpnet_dist.sizing.model_cost import training_cost, weight_count
 from tpnet_dist.sizing.rank_memory import RankMemory
 
 Place = Literal["device", "host"]
-PLACES: dict[str, Place] = {"neighbors": "host", "clocks": "host", "features": "host", "host_base": "host"}
+PLACES: dict[str, Place] = {"neighbors": "host", "features": "host", "host_base": "host"}
 """Places of parts that are not on the device; what the others are computed with is."""
 STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam. Gradients travel where they lie."""
@@ -109,7 +109,7 @@ def needed_bytes(
             borrowed_bytes_of(config, log),
             remote=remote_nodes(config, log, num_ranks, rank),
             free=free,
-            left=free - rows - clocks * memory.is_host - weights - step,
+            left=free - rows - clocks - weights - step,
         )
     return NeededBytes(
         rows=rows,

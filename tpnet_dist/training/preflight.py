@@ -88,9 +88,9 @@ class Preflight:
         return f"rows of {memory_nodes(self.config, self.opened.log):,} nodes take"
 
     def _parts_beside(self) -> list[Part]:
-        """Return what else lies on the host, if the rank computes there."""
-        on_host = [Part("neighbours", self.needed.neighbors), Part("clocks", self.needed.clocks)]
-        return on_host if self.memory.is_host else []
+        """Return what else lies where the rank computes."""
+        neighbors = [Part("neighbours", self.needed.neighbors)] if self.memory.is_host else []
+        return [*neighbors, Part("clocks", self.needed.clocks)]
 
     def show(self, console: Console) -> None:
         log = self.opened.log

@@ -2,7 +2,8 @@
 
 model      wait for rows, query, score, backward, all-reduce as far as backward does not hide it, optimizer;
            idle: what is left of a step, as looks at losses, checkpoints, the loop itself
-exchange   plan, borrow, read, record: in the pipeline's thread, so they cost what the model waits, and cores
+exchange   plan, borrow, read, record: in the pipeline's thread, so they cost what the model waits, and cores;
+           on a GPU all but planning is launched while the model waits
 """
 
 import json

@@ -1,6 +1,7 @@
 """One optimizer step, in the order the data flows.
 
-    plan, fetch, record    negatives, neighbours, rows: done ahead of us, in the pipeline's thread
+    plan, fetch, record    negatives, neighbours, rows: done ahead of us, in the pipeline's thread; on a GPU
+                           rows of the next batch are launched when we ask for this one
     score                  logits of the events and of what they are scored against
     learn                  binary cross-entropy → gradients → all-reduce → Adam
 

@@ -76,6 +76,15 @@ class EmulatedTensor(Tensor):
         LOG.wait("a tensor is saved")
         return self.inner.detach().__reduce_ex__(protocol)
 
+    @property
+    def data(self) -> Tensor:
+        return Tensor.data.__get__(self)  # type: ignore[attr-defined,no-any-return]
+
+    @data.setter
+    def data(self, other: "EmulatedTensor") -> None:
+        Tensor.data.__set__(self, other)  # type: ignore[attr-defined]
+        self.inner, self.block = other.inner, other.block
+
     def record_stream(self, stream: Any) -> None:
         if self.block is not None:
             self.block.recorded.add(stream.stream_id)

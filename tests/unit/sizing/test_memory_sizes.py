@@ -65,12 +65,12 @@ def test_borrowed_rows_shrink_to_half_of_what_is_left(log: EventLog, asked: int 
         assert (shrunk.borrowed_rows, shrunk.borrowed) == (rows, 296 * rows)
 
 
-def test_clocks_take_nothing_from_a_gpu(log: EventLog) -> None:
+def test_clocks_take_from_a_gpu_and_neighbours_do_not(log: EventLog) -> None:
     config, sizes = config_of(log), sizes_of(log, 4)
-    free = sizes.rows + sizes.weights + sizes.step + 2 * 296 * 3
-    on_gpu = RankMemory(free, 1, is_host=False)
-    assert needed_bytes(config, log.shape, 4, on_gpu, neighbors=10**9).borrowed_rows == 3
-    assert sizes_of(log, 4, free=free).borrowed_rows < 3
+    free = sizes.rows + sizes.clocks + sizes.weights + sizes.step + 2 * 296 * 3
+    for left, rows in ((free, 3), (free - 1, 2)):
+        on_gpu = RankMemory(left, 1, is_host=False)
+        assert needed_bytes(config, log.shape, 4, on_gpu, neighbors=10**9).borrowed_rows == rows
 
 
 def test_neighbours_that_are_to_come_take_from_a_host_alone(log: EventLog) -> None:

@@ -66,7 +66,7 @@ def test_plan_and_preflight_agree_to_the_byte(
     free = PLENTY
     needed = needed_by_run(config, device.type, num_ranks, free * sharers)
     if is_tight:
-        beside = {"borrowed"} if device.is_host else {"borrowed", "neighbors", "clocks"}
+        beside = {"borrowed"} if device.is_host else {"borrowed", "neighbors"}
         free = sum(value for part, value in needed.parts() if part not in beside) + FEW_ROWS
         needed = needed_by_run(config, device.type, num_ranks, free * sharers)
     memory = device.base_bytes + free

@@ -63,11 +63,12 @@ def test_neighbours_and_clocks_need_room_on_a_host(
     assert_just_enough(needed, config, on_host, monkeypatch)
 
 
-def test_neighbours_and_clocks_need_no_room_on_a_gpu(
+def test_neighbours_need_no_room_on_a_gpu(
     config: Config, on_gpu: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_free(monkeypatch, 10**9)
-    needed = needed_where_it_computes(Preflight.of(config, on_gpu))
+    preflight = Preflight.of(config, on_gpu)
+    needed = needed_where_it_computes(preflight) + preflight.needed.clocks
     assert_just_enough(needed, config, on_gpu, monkeypatch)
 
 
@@ -86,7 +87,7 @@ def test_what_cannot_be_evaluated_here_is_refused_before_anything_is_opened(
 ) -> None:
     make_free(monkeypatch, 10**9)
     preflight = Preflight.of(config, on_gpu)
-    needed = preflight.needed.rows + preflight.needed.weights // 4
+    needed = preflight.needed.rows + preflight.needed.clocks + preflight.needed.weights // 4
     make_free(monkeypatch, needed)
     Preflight.to_evaluate(config, on_gpu)
     make_free(monkeypatch, needed - 1)

@@ -22,7 +22,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tpnet_dist.distributed.packed_copy import PackedCopy
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.tpnet.pair_list import PairList
 
@@ -49,7 +48,13 @@ class TokenSlots:
         if device.type == "cpu":
             return cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
         slots = cls.with_pairs(mask_BSM, mask_empty=mask_empty, padded=padded)
-        return slots.at(PackedCopy(slots.tensors(), device).arrive())
+        everything = slots.tensors()
+        packed = torch.cat([each.flatten() for each in everything])
+        sent = (
+            packed.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else packed.to(device)
+        )
+        parts = sent.split_with_sizes([each.numel() for each in everything])
+        return slots.at([part.view(each.shape) for part, each in zip(parts, everything, strict=True)])
 
     @classmethod
     def with_pairs(cls, mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 import torch
-from torch.distributed import HashStore
 import torch.distributed as dist
+from torch.distributed import HashStore
 
 from benchmarks.rank_pool import RankFailure, RankPools
 from tests.support.sentences import refused

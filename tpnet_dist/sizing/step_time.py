@@ -25,8 +25,7 @@ _PASSES_OF_ADAM = 12
 _PASSES_OVER_ROWS = 6
 """Lent, sent, received, kept, read by the model, written back."""
 OPERATIONS_BESIDE_MODEL = 60
-"""Kernels of a batch on a GPU beside the model's: rows read and recorded, factors, loss, sums, Adam. Counted on
-the emulated device (`tests/cuda`), which counts 60 with torch's operations."""
+"""Kernels of a batch on a GPU beside the model's: rows read and recorded, factors, loss, gradients, Adam."""
 _COLLECTIVES_PER_BATCH = (3 + 3) / MOST_BATCHES
 """Counts, ids and rows of a run of batches; three for a look-up of neighbours."""
 

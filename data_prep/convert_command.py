@@ -124,9 +124,9 @@ class Convert:
         if edge_matrix is not None and self.features is not None:
             raise InputError(f"--features {self.features}: {edge_matrix} has features already; use one")
         if self.shard_events < 1:
-            raise InputError(f"--shard-events {self.shard_events}: a shard holds at least 1 event")
+            raise InputError(f"--shard-events {self.shard_events}: a shard holds 1 event or more; raise it")
         if self.time_step is not None and not 0 < self.time_step < float("inf"):
-            raise InputError(f"--time-step {self.time_step}: must be a positive number of seconds")
+            raise InputError(f"--time-step {self.time_step}: must be a positive number of seconds; give one")
         if self.bipartite and self.one_id_space:
             raise InputError("--bipartite and --one-id-space exclude each other; give one of them")
         if self.time_format is not None and self.time_unit not in (None, "iso"):
@@ -163,7 +163,7 @@ class Convert:
             return None
         if self.node_id is None:
             raise InputError(
-                f"--node-features {self.node_features}: which column holds ids? say it with --node-id"
+                f"--node-features {self.node_features}: the column of ids is not named; say it with --node-id"
             )
         return NodeTable(source=self.node_features, node_id=self.node_id, columns=_listed(self.node_columns))
 
@@ -191,7 +191,7 @@ def _listed(said: str | None) -> tuple[str, ...]:
 def _delimiter(said: str | None) -> str | None:
     said = {"tab": "\t", "\\t": "\t"}.get(said or "", said)
     if said is not None and not (len(said) == 1 and said.isascii()):
-        raise InputError(f"--delimiter {said!r}: must be one ASCII character, or the word tab")
+        raise InputError(f"--delimiter {said!r}: must be one ASCII character, or the word tab; give one")
     return said
 
 

@@ -109,7 +109,8 @@ def _scaled(words_BM: Words, below_B1: Words) -> Words:
     high_B1, low_B1 = below_B1 >> half, below_B1 & ones
     crossed_BM, other_BM = high_BM * low_B1, low_BM * high_B1
     carried_BM = (low_BM * low_B1 >> half) + (crossed_BM & ones) + (other_BM & ones)
-    return high_BM * high_B1 + (crossed_BM >> half) + (other_BM >> half) + (carried_BM >> half)
+    scaled_BM: Words = high_BM * high_B1 + (crossed_BM >> half) + (other_BM >> half) + (carried_BM >> half)
+    return scaled_BM
 
 
 def _shift(state: Tensor, bits: int) -> Tensor:

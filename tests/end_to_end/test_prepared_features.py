@@ -170,7 +170,7 @@ def test_node_features_of_two_id_spaces_say_their_side(tmp_path: Path) -> None:
         ({"id": [1, 2], "x": ["p", "q"]}, ["--node-id", "id"], "--one-hot"),
         ({"id": [1, 2], "x": [1, 2]}, ["--node-id", "key"], "no column 'key'"),
         ({"id": [1, 2], "x": [1, 2]}, ["--node-id", "id", "--node-columns", "y"], "no column 'y'"),
-        ({"id": [1, 2], "x": [1, 2]}, [], "which column holds ids"),
+        ({"id": [1, 2], "x": [1, 2]}, [], "column of ids is not named"),
         ({"id": [1, 2]}, ["--node-id", "id"], "no column beside the id"),
     ],
 )

@@ -6,6 +6,7 @@ signals, pipes or the end of a process runs in one of its own.
 
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from data_prep.__main__ import PROGRAM, main
 from tests.support.sentences import has_remedy, same_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
+_PROGRESS = re.compile(r"[^;:]+: \d+%, ")
+"""What a slow machine shows meanwhile."""
 
 Done = subprocess.CompletedProcess[str]
 
@@ -72,7 +75,7 @@ def sentence_of(done: Done, program: str, *, varies: str = "") -> str:
     """Checks all that holds for every refusal, and the sentence against the one that is kept."""
     assert done.returncode == 2, (done.returncode, done.stderr)
     assert "Traceback" not in done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    lines = [line for line in done.stderr.splitlines() if line.strip() and not _PROGRESS.match(line)]
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith(f"{program}: error: ")
     return has_remedy(same_sentence(lines[0].removeprefix(f"{program}: error: "), varies=varies))

@@ -28,7 +28,7 @@ def test_what_is_said_is_taken() -> None:
     args = "runs/a --top-k 1e1 --sources who.csv --out best.parquet --at 1.5e9 --src user --skip-unknown"
     command = parse_predict(args.split())
     assert (command.run, command.out, command.top_k) == (Path("runs/a"), Path("best.parquet"), 10)
-    assert (command.moment(), command.src, command.dst, command.skip_unknown) == (1.5e9, "user", "dst", True)
+    assert (command.moment(), command.src, command.dst, command.skip_unknown) == (1.5e9, "user", None, True)
     assert command.settings() is None
 
 

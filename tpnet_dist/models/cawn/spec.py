@@ -42,8 +42,8 @@ def _kept_numbers(config: Config) -> int:
     """Of the attention block, which all walks of the two links' four ends go through."""
     model = _settings(config)
     width = (model.channels + model.edge_channels + model.time_width + model.position_width) // 2
-    walks = 4 * model.neighbors**model.walk_length
-    return walks * (_KEPT_PER_CHANNEL * width + 2 * model.heads * model.neighbors**model.walk_length)
+    walks_of_end: int = model.neighbors**model.walk_length
+    return 4 * walks_of_end * (_KEPT_PER_CHANNEL * width + 2 * model.heads * walks_of_end)
 
 
 _KEPT_PER_CHANNEL = 12

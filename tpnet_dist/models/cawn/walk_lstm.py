@@ -133,4 +133,5 @@ class _Step(torch.autograd.Function):
 
 
 def _through_tanh(gradient: Tensor, squashed: Tensor) -> Tensor:
-    return torch.ops.aten.tanh_backward(gradient, squashed)
+    through: Tensor = torch.ops.aten.tanh_backward(gradient, squashed)
+    return through

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from tpnet_dist.config.schema import MAX_SIZE, ModelConfig
-from tpnet_dist.models.common.dropout import MAX_RATE
 
 _MAX_DEPTH = 3
 """Each layer asks for M times as many neighbours as the one before."""
@@ -40,7 +39,7 @@ class TGATConfig(ModelConfig):
     def __post_init__(self) -> None:
         for name in ("neighbors", "time_width", "channels"):
             self.require(1 <= getattr(self, name) <= MAX_SIZE, name, f"within 1…{MAX_SIZE:,}")
-        self.require(0 <= self.dropout <= MAX_RATE, "dropout", f"within 0…{MAX_RATE}")
+        self.require(0 <= self.dropout <= 0.9, "dropout", "within 0…0.9")
         self.require(1 <= self.layers <= _MAX_DEPTH, "layers", f"within 1…{_MAX_DEPTH}")
         width = self.channels + self.time_width
         self.require(

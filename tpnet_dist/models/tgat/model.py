@@ -88,7 +88,7 @@ class TGAT(nn.Module):
             ]
         embedding_TK = hidden[0]
         assert embedding_TK is not None
-        return embedding_TK.unflatten(0, batch.ends_BS.shape)
+        return embedding_TK.view(*batch.ends_BS.shape, embedding_TK.shape[1])
 
     def _require_features(self, batch: LinkBatch) -> None:
         if self.node_width:
@@ -151,7 +151,7 @@ def _rows_at(hidden_TK: Tensor | None, level: Level) -> Tensor | None:
     """What stands in the slots of a level, from the level after it: (T, M, K)."""
     rows_TM = level.next_rows_TM
     assert hidden_TK is not None and rows_TM is not None
-    return hidden_TK.index_select(0, rows_TM.flatten()).unflatten(0, rows_TM.shape)
+    return hidden_TK.index_select(0, rows_TM.flatten()).view(*rows_TM.shape, hidden_TK.shape[1])
 
 
 def _draw_for(layer: nn.Linear, fan_in: int) -> None:

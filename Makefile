@@ -1,18 +1,19 @@
 # The commands of this project. `make demo` and `make test` set up what they need on first use.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench clean
+.PHONY: help setup demo test test-slow test-triton check format bench clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+TRITON := $(shell sed -n 's/^triton = \["\(.*\)"\]/\1/p' pyproject.toml)
 DEMO := build/demo
 # one rank per GPU; without GPUs one per core, but no more than such a small log can feed
 RANKS = $(shell $(RUN)/python -c 'import os, torch; print(torch.cuda.device_count() or min(4, os.cpu_count()))')
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make the environment in .venv, as the other commands do on first use
 
@@ -40,6 +41,11 @@ test: $(READY) ## Run the tests
 
 test-slow: $(READY) ## Run the tests that take minutes
 	$(RUN)/python -m pytest -m slow
+
+test-triton: $(READY) ## Install Triton, 1 GB, and run the kernels for GPUs in its interpreter
+	$(RUN)/python -c 'import triton' 2>/dev/null || $(RUN)/pip install --quiet "$(TRITON)"
+	TRITON_INTERPRET=1 $(RUN)/python -m pytest -k triton tests/unit/memory/test_kernels.py \
+		tests/unit/models/test_triton_pairs.py tests/unit/test_device_forms.py
 
 check: $(READY) ## Lint, formatting and types
 	$(RUN)/ruff check .

@@ -22,6 +22,8 @@ if ! command -v nvidia-smi >/dev/null 2>&1; then
 fi
 # as torchrun does: else every rank takes all cores
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+# memory of a GPU in pieces that grow, so that batches of different sizes leave no holes; CPUs do not look at it
+export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}}"
 
 # without --no_local_rank each rank would get a flag it does not know
 exec "${PYTHON:-python}" -m deepspeed.launcher.runner ${ranks:+"$ranks"} --master_port="${MASTER_PORT:-29500}" \

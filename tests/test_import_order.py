@@ -21,10 +21,11 @@ ORDER = (
     "training",
     "prediction",
     "report",
+    "checkup",
 )
-COMMANDS = {"train", "evaluate", "predict", "plan"}
+COMMANDS = {"train", "evaluate", "predict", "plan", "doctor"}
 PYTHON_API = {"api"}
-EVERYWHERE = {"errors", "keyed_random"}
+EVERYWHERE = {"errors", "keyed_random", "device_forms", "spans"}
 """Modules at the package's root that any folder may import; they import nothing of ours."""
 
 STRANGERS = {("neighbors", "events"), ("memory", "events"), ("memory", "neighbors")} | {

@@ -5,12 +5,13 @@ from itertools import pairwise
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import HashStore
 
 from benchmarks.rank_pool import RankFailure, RankPools
 from tests.support.sentences import refused
 from tpnet_dist.distributed.blocks import even_borders
 from tpnet_dist.distributed.gather import gather_varied
-from tpnet_dist.distributed.world import World, device_of, join_world
+from tpnet_dist.distributed.world import World, device_of, has_own_gpu, join_world
 from tpnet_dist.errors import InputError, UnmetError
 from tpnet_dist.events.batch_plan import slice_of
 
@@ -78,6 +79,19 @@ def test_each_rank_takes_a_gpu_and_more_ranks_than_gpus_are_refused(monkeypatch:
     with refused() as error:
         device_of(1, 4)
     assert not isinstance(error.value, UnmetError)
+
+
+def test_ranks_that_see_one_gpu_each_take_it_if_it_is_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As SLURM binds them; but ranks that share the host's only GPU are too many."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert [device_of(rank, 4) for rank in range(4)] == [torch.device("cuda", 0)] * 4
+    store = HashStore()
+    for rank, gpu in enumerate(("host-a 1", "host-a 2", "host-b 1", "host-a 2")):
+        store.set(f"gpu-{rank}", gpu)
+    assert has_own_gpu(store, 0, 4, "host-a 1")
+    assert has_own_gpu(store, 2, 4, "host-b 1")
+    assert not has_own_gpu(store, 1, 4, "host-a 2")
 
 
 @pytest.mark.parametrize("num_ranks", range(1, 8))

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.profiler import record_function
 
 from tpnet_dist.batches.event_batches import batches_to_record
 from tpnet_dist.batches.hops import FoundHop, further_hops
@@ -35,6 +34,7 @@ from tpnet_dist.models.link_batch import Hop
 from tpnet_dist.models.spec import Needs
 from tpnet_dist.neighbors.index import NeighborLookup, Neighbors
 from tpnet_dist.neighbors.samplers import SAMPLERS, Queries, together
+from tpnet_dist.spans import Span
 
 MAX_ENDS = 1 << 20
 _FURTHER = 4
@@ -125,7 +125,7 @@ class LinkPlanner:
             for start in range(each.start, each.start + largest, events_per_piece)
         ]
 
-    @record_function("plan")
+    @Span("plan")
     def plan(
         self, selected: SelectedEvents, seconds: Tensor, here: slice, memory_time: float
     ) -> PlannedLinks:
@@ -134,7 +134,7 @@ class LinkPlanner:
         [request] = self._finish([draft])
         return request.note
 
-    @record_function("plan")
+    @Span("plan")
     def _draft(
         self,
         selected: SelectedEvents,
@@ -156,7 +156,7 @@ class LinkPlanner:
         ends = [torch.from_numpy(np.column_stack(pair).astype(np.int64)) for pair in links]
         return _Draft(mine, read_time_B, ends, self._microbatches(len(selected), here), recorded)
 
-    @record_function("plan")
+    @Span("plan")
     def _finish(self, drafts: Sequence["_Draft"]) -> list[MemoryRequest[PlannedLinks]]:
         """With one look-up of neighbours for all: other ranks take part in it."""
         found, means = self._find(drafts), self._neighbor_means(drafts)

@@ -38,6 +38,7 @@ _NO_EFFECT = {
     "training.deepspeed",
     "training.microbatches",
     "training.timeout",
+    "training.triton",
 }
 _RENAMED = {
     "memory.cache_rows": "memory.borrowed_rows",

@@ -230,9 +230,16 @@ class TrainingConfig:
     """Who brings gradients together: torch's DistributedDataParallel, or DeepSpeed with ZeRO."""
     deepspeed: str = ""
     """A DeepSpeed JSON; empty: launch/deepspeed.json. Its "auto" values are filled in from these settings."""
-    precision: Literal["float32", "bfloat16", "float64"] = "float32"
+    precision: Literal["float32", "tf32", "bfloat16", "float64"] = "float32"
     """In what the dense model multiplies, in training and scoring; rows, times and losses stay float32, but
-    for float64, in which all is computed: for comparing ranks or machines, where rounding would grow."""
+    for float64, in which all is computed: for comparing ranks or machines, where rounding would grow. tf32
+    rounds factors to 10 bits, on GPUs from Ampere on; elsewhere it is float32."""
+    compile: Literal["off", "default", "reduce-overhead"] = "off"
+    """torch.compile of the model's training step: default fuses operations, reduce-overhead replays them as
+    CUDA graphs too. The first step then takes a minute or two. On CPUs it drops other values."""
+    triton: bool = True
+    """On CUDA, Triton's kernels for rows and pair features where Triton is installed; False: plain torch
+    operations. Changes results by rounding at most."""
     timeout: float = 600.0
     """Seconds after which a rank that does not answer ends the run on all ranks."""
 

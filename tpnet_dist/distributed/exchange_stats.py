@@ -5,32 +5,27 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
-import torch.autograd.profiler as profiler
+from tpnet_dist.spans import Span
 
 _counting = threading.Lock()
 """On a GPU ids and rows travel by threads of their own."""
 
 
 class Stage:
-    """Adds the time spent inside it; a class, since a generator costs as much as a small tensor operation.
-
-    Where a profiler is at work, its trace shows the stage.
-    """
+    """Adds the host's time spent inside it; a class, since a generator costs as much as a small tensor
+    operation. It is a span, too."""
 
     def __init__(self, seconds: dict[str, float], name: str) -> None:
         self.seconds, self.name, self.started = seconds, name, 0.0
-        self.span: profiler.record_function | None = None
+        self.span = Span(name)
 
     def __enter__(self) -> None:
-        if profiler._is_profiler_enabled:
-            self.span = profiler.record_function(self.name)
-            self.span.__enter__()  # type: ignore[no-untyped-call]
+        self.span.__enter__()
         self.started = time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
         self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.perf_counter() - self.started
-        if self.span is not None:
-            self.span.__exit__(None, None, None)
+        self.span.__exit__(None, None, None)
 
 
 class RowTraffic(NamedTuple):

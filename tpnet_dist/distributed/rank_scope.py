@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from tpnet_dist.distributed.failure import ends_together
 from tpnet_dist.distributed.host_memory import keep_large_buffers
+from tpnet_dist.distributed.out_of_memory import out_of_memory_told
 from tpnet_dist.distributed.stop_request import SIGNALS, in_main_thread
 from tpnet_dist.distributed.world import DEFAULT_TIMEOUT, World, join_world
 
@@ -17,7 +18,12 @@ from tpnet_dist.distributed.world import DEFAULT_TIMEOUT, World, join_world
 def rank_scope(program: str, timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     """Run the block from the ranks' meeting to their end; messages of failures begin with `program`."""
     keep_large_buffers()
-    with join_world(timeout) as world, ends_together(world, program), world.stop.listening():
+    with (
+        join_world(timeout) as world,
+        ends_together(world, program),
+        world.stop.listening(),
+        out_of_memory_told(world),
+    ):
         yield world
 
 

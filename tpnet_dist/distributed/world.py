@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -175,7 +176,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     has_gpu = device.type == "cuda"
     if has_gpu:
         torch.cuda.set_device(device)
-    store, start = _join_ranks(device, timeout)
+    store, start = _join_ranks(device, ranks_per_node, timeout)
     world = World(
         rank=dist.get_rank(),
         num_ranks=dist.get_world_size(),
@@ -211,17 +212,33 @@ def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     num_gpus = torch.cuda.device_count()
-    if ranks_per_node > num_gpus:
-        # one rank of each host says so
-        refusal = UnmetError if rank_of_node == 0 else InputError
-        raise refusal(
-            f"{ranks_per_node} ranks were started on a host with {num_gpus} GPU(s), but each takes one; "
-            f"start torchrun with --nproc_per_node={num_gpus}, or with CUDA_VISIBLE_DEVICES= for its cores"
-        )
-    return torch.device("cuda", rank_of_node)
+    if ranks_per_node > num_gpus > 1:
+        raise _too_few_gpus(rank_of_node, ranks_per_node, num_gpus)
+    # a scheduler may have bound each rank to a GPU of its own, which is then the only one it sees
+    return torch.device("cuda", rank_of_node if num_gpus > 1 else 0)
 
 
-def _join_ranks(device: torch.device, timeout: timedelta) -> tuple[Store | None, str]:
+def _too_few_gpus(rank_of_node: int, ranks_per_node: int, num_gpus: int) -> InputError:
+    # one rank of each host says so
+    refusal = UnmetError if rank_of_node == 0 else InputError
+    return refusal(
+        f"{ranks_per_node} ranks were started on a host with {num_gpus} GPU(s), but each takes one; "
+        f"start torchrun with --nproc_per_node={num_gpus}, or with CUDA_VISIBLE_DEVICES= for its cores"
+    )
+
+
+def has_own_gpu(store: Store, rank: int, num_ranks: int, gpu: str) -> bool:
+    """Return whether no other rank has this GPU; `gpu` names it among all of all hosts."""
+    store.set(f"gpu-{rank}", gpu)
+    return all(store.get(f"gpu-{other}").decode() != gpu for other in range(num_ranks) if other != rank)
+
+
+def _name_of_gpu(device: torch.device) -> str:
+    about = torch.cuda.get_device_properties(device)
+    return f"{socket.gethostname()} {getattr(about, 'uuid', device.index)}"
+
+
+def _join_ranks(device: torch.device, ranks_per_node: int, timeout: timedelta) -> tuple[Store | None, str]:
     """Return the store of the launch, if there is a launcher, and the name of this start."""
     how: dict[str, Any] = {"backend": "gloo", "timeout": timeout}
     if device.type == "cuda":
@@ -238,6 +255,9 @@ def _join_ranks(device: torch.device, timeout: timedelta) -> tuple[Store | None,
         # torchrun's store outlives its ranks: without a name of their own, ranks that are started again
         # would find the addresses of those before
         own = PrefixStore(f"start-{start}", store)
+        if device.type == "cuda" and not has_own_gpu(own, rank, num_ranks, _name_of_gpu(device)):
+            local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+            raise _too_few_gpus(local_rank, ranks_per_node, torch.cuda.device_count())
         dist.init_process_group(store=own, rank=rank, world_size=num_ranks, **how)
     except DistError as error:
         reason = str(error).splitlines()[0]

@@ -58,5 +58,6 @@ def build_memory(
         borrowed_rows=borrowed_rows,
         run_batches=settings.run_batches,
         catch_up=settings.catch_up,
+        triton=config.training.triton,
         device=device,
     )

@@ -88,6 +88,8 @@ class Conditions:
     peak_memory_bytes: int | None = None
     """Peak memory of the rank that took most."""
     peak_memory_bytes_by_rank: tuple[int, ...] | None = None
+    peak_reserved_bytes_by_rank: tuple[int, ...] | None = None
+    """On GPUs: what torch had taken of each at most, also for tensors to come; None on CPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)

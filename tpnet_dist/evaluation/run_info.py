@@ -41,11 +41,22 @@ def conditions_of(config: Config, world: World) -> Conditions:
         device="cuda" if world.device.type == "cuda" else "cpu",
         peak_memory_bytes=max(by_rank),
         peak_memory_bytes_by_rank=tuple(by_rank),
+        peak_reserved_bytes_by_rank=_reserved_by_rank(world.device),
     )
 
 
 def peak_memory_by_rank(device: torch.device) -> list[int]:
     """Return peak bytes by rank: what torch held on a GPU, else what the process held."""
     mine = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_bytes()
+    return _by_rank(mine, device)
+
+
+def _reserved_by_rank(device: torch.device) -> tuple[int, ...] | None:
+    if device.type != "cuda":
+        return None
+    return tuple(_by_rank(torch.cuda.max_memory_reserved(device), device))
+
+
+def _by_rank(mine: int, device: torch.device) -> list[int]:
     by_rank: list[int] = torch.cat(gather_varied(torch.tensor([mine], device=device))).tolist()
     return by_rank

@@ -11,7 +11,7 @@ once, since nothing is written before they are:
 A counts terms, Y the layers that change, U nodes that are read, V receivers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tpnet_dist.device_forms import passes_trial, triton_is_there
 from tpnet_dist.memory.event_run import Floats, Integers
 from tpnet_dist.memory.kernels import Clocks, Ends
 from tpnet_dist.memory.numba_tools import compiled
@@ -220,9 +221,29 @@ def record_terms(
         borrowed_layers.index_copy_(0, terms.to_borrowed_Y, to_borrowed_YD)
 
 
+TermsRecorder = Callable[[Tensor, Tensor, Clocks, Terms, LayerRules], None]
+"""Replays a batch on own and borrowed rows."""
+
+
+def terms_recorder_for(device: torch.device, *, triton: bool) -> TermsRecorder:
+    """Return the fastest form for a device."""
+    if triton and triton_is_there(device):
+        from tpnet_dist.memory.triton_record import record_terms_by_triton, trial
+
+        if passes_trial(trial, device):
+            return record_terms_by_triton
+    return record_terms
+
+
 def record_on_device(
-    own_VLD: Tensor, borrowed_VLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
+    own_VLD: Tensor,
+    borrowed_VLD: Tensor,
+    ends: Ends,
+    batches: range,
+    clocks: Clocks,
+    rules: LayerRules,
+    record: TermsRecorder = record_terms,
 ) -> None:
     """Replay consecutive batches, one after the other."""
     for batch in batches:
-        record_terms(own_VLD, borrowed_VLD, clocks, Terms.of(ends, batch, rules), rules)
+        record(own_VLD, borrowed_VLD, clocks, Terms.of(ends, batch, rules), rules)

@@ -28,13 +28,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tpnet_dist.device_forms import in_full_float32
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.distributed.packed_copy import PackedCopy
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.column_recorder import ColumnRecorder
-from tpnet_dist.memory.device_batch import DeviceBatch, record_terms
+from tpnet_dist.memory.device_batch import DeviceBatch, terms_recorder_for
 from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
 from tpnet_dist.memory.kernels import record_on_host
 from tpnet_dist.memory.projection import ProjectionKind
@@ -92,11 +93,12 @@ class Memory:
         borrowed_rows: int = 0,
         run_batches: int | None = None,
         catch_up: CatchUp = "auto",
+        triton: bool = True,
         device: torch.device | str = "cpu",
     ) -> None:
         """`borrowed_rows`: how many copies of other ranks' rows this one may keep, beyond what one batch
         needs; `run_batches`: how many batches ranks meet for at once; `catch_up`: how events nobody reads
-        are recorded. None of them changes a result."""
+        are recorded. None of them changes a result. `triton`: on CUDA Triton's kernels where they are."""
         _check_width(num_nodes, width, projection)
         # config
         self.num_nodes, self.walk, self.width, self.seed = num_nodes, walk, width, seed
@@ -121,6 +123,7 @@ class Memory:
         self.columns = ColumnRecorder(self.table, self.blocks, self.exchange, seed)
         self._catch_up_by = catch_up
         self.stream = _own_stream(self.device)
+        self._record_terms = terms_recorder_for(self.device, triton=triton)
         # progress
         self.epoch = 0
         self._open_runs: list[RunPlan] = []
@@ -236,7 +239,8 @@ class Memory:
                 nodes_U, place_U = torch.from_numpy(plan.nodes[batch]), torch.from_numpy(plan.places[batch])
                 rows_ULD = self._gather_by_place(plan.nodes[batch], plan.places[batch])
             clock_U, *degree_U = (column[place_U] for column in self.table.clocks.columns())
-            products_ULL = _products(rows_ULD) if products else None
+            with in_full_float32():
+                products_ULL = _products(rows_ULD) if products else None
             stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
             return FetchedRows(nodes_U, stored, self.walk)
 
@@ -255,7 +259,7 @@ class Memory:
             else:
                 for batch in batches:
                     terms = (sent or self._sent(plan, batch)).terms
-                    record_terms(own, borrowed, clocks, terms, rules)
+                    self._record_terms(own, borrowed, clocks, terms, rules)
         stats.batches += len(batches)
         stats.ends_replayed += len(receiver_E)
         if batches.stop == plan.num_batches:

@@ -150,6 +150,7 @@ def _speed_facts(run: Run) -> list[tuple[str, str]]:
         ("scoring, all ranks", _said(scoring_speed(results), " events/s") if results else None),
         ("peak memory, largest rank", size(peak) if peak else None),
         ("peak memory, by rank", _memory_by_rank(conditions) if conditions else None),
+        ("reserved on GPUs, by rank", _reserved_by_rank(conditions) if conditions else None),
         ("rows between ranks, in training", _exchanged(run)),
         ("epochs", _said(results.mean.epochs_run, "") if results else None),
         ("training time", _clock(run, "training")),
@@ -167,6 +168,12 @@ def _ranks(conditions: Conditions) -> str:
 def _memory_by_rank(conditions: Conditions) -> str | None:
     by_rank = conditions.peak_memory_bytes_by_rank
     return " · ".join(map(size, by_rank)) if by_rank and len(by_rank) > 1 else None
+
+
+def _reserved_by_rank(conditions: Conditions) -> str | None:
+    """Return what torch took of each GPU, of which tensors held the peak memory."""
+    by_rank = conditions.peak_reserved_bytes_by_rank
+    return " · ".join(map(size, by_rank)) if by_rank else None
 
 
 def _exchanged(run: Run) -> str | None:

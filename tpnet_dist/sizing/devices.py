@@ -31,6 +31,7 @@ class Device:
     host_base_bytes: int = 3_000_000_000
     """The same in host memory, beside a GPU; assumed, see devices.toml."""
     bfloat16_flops: float | None = None
+    tf32_flops: float | None = None
     flops_share: float = 0.7
     bandwidth_share: float = 0.8
     link_share: float = 0.7
@@ -43,6 +44,8 @@ class Device:
     """Exponentials and the like, where they and not bytes limit an operation."""
     host_seconds_per_slot: float = 4e-7
     """Seconds to find a neighbour and plan the fetch of its row, on a core of the host."""
+    interpreter_share: float = 0.5
+    """Of planning, the share that holds Python's interpreter, so that no operation is started meanwhile."""
     is_host: bool = False
     """Whether rows, model and planning share the same cores and the same memory."""
 
@@ -75,9 +78,10 @@ class Device:
         sharers = min(num_ranks, self.ranks_per_host)
         return RankMemory(self.host_memory_bytes - sharers * self.base_bytes, sharers, is_host=True)
 
-    def rate(self, *, bfloat16: bool = False) -> float:
+    def rate(self, precision: str = "float32") -> float:
         """Operations per second in matrix products that can be hoped for."""
-        return (self.bfloat16_flops or self.flops if bfloat16 else self.flops) * self.flops_share
+        faster = {"bfloat16": self.bfloat16_flops, "tf32": self.tf32_flops}.get(precision)
+        return (faster or self.flops) * self.flops_share
 
     def bytes_per_second(self) -> float:
         return self.bandwidth * self.bandwidth_share

@@ -40,7 +40,7 @@ def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
     needs = spec.needs(config)
     row = row_bytes_of(config, log) if needs.rows else 0
     rows = 2 * 3 * events * needs.neighbors * row
-    number: int = getattr(torch, config.training.precision).itemsize
+    number = {"bfloat16": 2, "float64": 8}.get(config.training.precision, FLOAT_BYTES)
     return rows + events * spec.kept_numbers(config) * number
 
 

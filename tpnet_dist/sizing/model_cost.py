@@ -5,6 +5,7 @@ any slice costs. Nothing is timed here; a device's figures turn counts into seco
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass, replace
 from functools import cache
 from typing import Any
@@ -18,6 +19,7 @@ from torch.utils.flop_counter import flop_registry
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
+from tpnet_dist.models.common.host_forms import plain_forms
 from tpnet_dist.models.common.loss import links_loss, split_logits
 from tpnet_dist.models.link_batch import Hop, LinkBatch
 from tpnet_dist.models.registry import needs_of, spec_of
@@ -104,13 +106,13 @@ def _tensors(values: object) -> Iterable[Tensor]:
     return (value for value in tree_flatten(values)[0] if isinstance(value, Tensor))
 
 
-def training_cost(config: Config, log: LogShape, num_events: int) -> Cost:
-    """Count forward and backward over a slice of so many events."""
-    return _of_slice(config, log, num_events, _learn)
+def training_cost(config: Config, log: LogShape, num_events: int, *, on_gpu: bool = False) -> Cost:
+    """Count forward and backward over a slice of so many events. `on_gpu`: in the forms that GPUs take."""
+    return _of_slice(config, log, num_events, _learn, on_gpu)
 
 
-def scoring_cost(config: Config, log: LogShape, num_events: int) -> Cost:
-    return _of_slice(config, log, num_events, _score)
+def scoring_cost(config: Config, log: LogShape, num_events: int, *, on_gpu: bool = False) -> Cost:
+    return _of_slice(config, log, num_events, _score, on_gpu)
 
 
 def weight_count(config: Config, log: LogShape) -> int:
@@ -118,19 +120,26 @@ def weight_count(config: Config, log: LogShape) -> int:
         return sum(weight.numel() for weight in _model(config, log).parameters())
 
 
-def _of_slice(config: Config, log: LogShape, num_events: int, act: Act) -> Cost:
+def _of_slice(config: Config, log: LogShape, num_events: int, act: Act, on_gpu: bool) -> Cost:
     # a log's size matters only for the width of rows
     memory = replace(config.memory, width=memory_width(config.memory, log))
     asked, shape = replace(config, memory=memory), replace(log, num_events=1, num_nodes=1)
-    few, more = (_count(asked, shape, size, act) for size in (_FEW, _MORE))
+    few, more = (_count(asked, shape, size, act, on_gpu) for size in (_FEW, _MORE))
     return few.grown(more, (num_events - _FEW) / (_MORE - _FEW))
 
 
 @cache
-def _count(config: Config, log: LogShape, num_events: int, act: Act) -> Cost:
+def _count(config: Config, log: LogShape, num_events: int, act: Act, on_gpu: bool = False) -> Cost:
     model, query = _model(config, log), few_events(config, log, num_events)
-    with _Counter() as counter:
-        saved = act(model, query)
+    prepare = spec_of(config).prepare
+    if on_gpu and prepare is not None:
+        query = replace(query, prepared=prepare(config, query))
+    with plain_forms() if on_gpu else nullcontext():
+        if on_gpu:
+            # places of masks are made once and kept
+            act(model, query)
+        with _Counter() as counter:
+            saved = act(model, query)
     return Cost(
         counter.flops,
         counter.bytes,

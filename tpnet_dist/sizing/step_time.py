@@ -24,6 +24,9 @@ _PASSES_OF_ADAM = 12
 """Passes over the weights: gradient, weight and two moments, read and written, and what lies between."""
 _PASSES_OVER_ROWS = 6
 """Lent, sent, received, kept, read by the model, written back."""
+OPERATIONS_BESIDE_MODEL = 55
+"""Kernels of a batch on a GPU beside the model's: rows read and recorded, factors, gradients, Adam. With the
+model's they come to what the emulated device counts of a step (`tests/cuda/test_step_counts.py`)."""
 _COLLECTIVES_PER_BATCH = (3 + 3) / MOST_BATCHES
 """Counts, ids and rows of a run of batches; three for a look-up of neighbours."""
 
@@ -37,7 +40,7 @@ class StepTime:
     memory: float
     """All other operations of the model and the optimizer, and rows passing by."""
     calls: float
-    """Starting operations, one after another."""
+    """Starting operations, one after another; on a GPU with what planning keeps the interpreter from it."""
     host: float
     """Looking up neighbours, planning exchanges."""
     link: float
@@ -82,7 +85,7 @@ def training_step_time(
         num_ranks,
         device,
         events,
-        training_cost(config, log, events),
+        _on(device, training_cost(config, log, events, on_gpu=not device.is_host)),
         more_bytes=_PASSES_OF_ADAM * weight_bytes / batches,
         sent=traffic.bytes_per_batch,
     )
@@ -101,9 +104,14 @@ def scoring_step_time(
     config: Config, log: LogShape, num_ranks: int, device: Device, traffic: RowTraffic
 ) -> StepTime:
     events = _most_events(config, config.evaluation.batch_size, num_ranks, device)
-    cost = scoring_cost(config, log, events)
+    cost = _on(device, scoring_cost(config, log, events, on_gpu=not device.is_host))
     sent = traffic.bytes_per_batch
     return _time(config, log, num_ranks, device, events, cost, more_bytes=0.0, sent=sent)
+
+
+def _on(device: Device, cost: Cost) -> Cost:
+    """On a GPU with the operations around the model."""
+    return cost if device.is_host else replace(cost, operations=cost.operations + OPERATIONS_BESIDE_MODEL)
 
 
 def _most_events(config: Config, batch_size: int, num_ranks: int, device: Device) -> int:
@@ -128,12 +136,13 @@ def _time(
     rows = _PASSES_OVER_ROWS * min(slots, log.num_nodes) * held
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0
     collectives = _COLLECTIVES_PER_BATCH * device.seconds_to_meet(num_ranks)
-    bfloat16 = config.training.precision == "bfloat16"
+    host = slots * device.host_seconds_per_slot
+    calls = cost.operations * device.seconds_per_operation
     return StepTime(
-        products=cost.flops / device.rate(bfloat16=bfloat16),
+        products=cost.flops / device.rate(config.training.precision),
         memory=(cost.bytes + more_bytes + rows) / device.bytes_per_second() + special,
-        calls=cost.operations * device.seconds_per_operation,
-        host=slots * device.host_seconds_per_slot,
+        calls=calls if device.is_host else calls + device.interpreter_share * host,
+        host=host,
         link=sent / device.link_bytes_per_second(num_ranks) + collectives if num_ranks > 1 else 0.0,
         is_host=device.is_host,
     )

@@ -38,13 +38,15 @@ class DeepSpeedEngine:
     """Trains with DeepSpeed, on the process group that is there. `settings` come from
     `deepspeed_settings`."""
 
-    def __init__(self, model: nn.Module, settings: dict[str, Any], world: World) -> None:
+    def __init__(
+        self, model: nn.Module, settings: dict[str, Any], world: World, *, compiled: nn.Module | None = None
+    ) -> None:
         self._model = model
         tell_deepspeed(world.rank_of_node, world.device.type)
         self._deepspeed = _import_deepspeed()
         try:
             self._engine, *_ = self._deepspeed.initialize(
-                model=MicrobatchScorer(model, copies_weights=world.device.type == "cpu"),
+                model=MicrobatchScorer(model, compiled=compiled, copies_weights=world.device.type == "cpu"),
                 config=settings,
                 dist_init_required=None,
             )

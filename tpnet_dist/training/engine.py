@@ -70,9 +70,13 @@ class DdpEngine:
     """torch's DistributedDataParallel and Adam: gradients travel while others are still computed, but for a
     part of them on three and more ranks of a host (`ordered_sum`)."""
 
-    def __init__(self, model: nn.Module, *, learning_rate: float, num_ranks: int) -> None:
+    def __init__(
+        self, model: nn.Module, *, learning_rate: float, num_ranks: int, compiled: nn.Module | None = None
+    ) -> None:
+        """`compiled`: the model as compiled code, if it is to score so."""
         self._model = model
-        self._scorer = DistributedDataParallel(MicrobatchScorer(model), gradient_as_bucket_view=True)
+        scorer = MicrobatchScorer(model, compiled=compiled)
+        self._scorer = DistributedDataParallel(scorer, gradient_as_bucket_view=True)
         self._let_the_group_end()
         self._all_to_all_time, device_type = AllToAllTime(), device_type_of(model)
         # of its own data parallelism averages over ranks where we want the sum

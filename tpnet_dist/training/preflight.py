@@ -16,6 +16,7 @@ from tpnet_dist.models.registry import needs_of, spec_of
 from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, neighbor_bytes_of
 from tpnet_dist.sizing.rank_bytes import STATES_PER_WEIGHT, NeededBytes, exchanged_bytes, needed_bytes
 from tpnet_dist.sizing.rank_memory import Part, RankMemory
+from tpnet_dist.training.compilation import check_compile
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.weights_file import read_state, start_from
 
@@ -37,6 +38,7 @@ class Preflight:
         "then."""
         preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world, log_id))
         world.on_every_rank(preflight.require_fits)
+        world.on_every_rank(lambda: check_compile(config.training, world.device.type))
         if config.training.engine == "deepspeed":
             world.on_first_rank(
                 lambda: deepspeed_settings(config.training, world.num_ranks, world.device.type)

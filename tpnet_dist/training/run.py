@@ -26,7 +26,7 @@ from tpnet_dist.training.preflight import Preflight
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
-from tpnet_dist.training.step_profile import ProfileRequest
+from tpnet_dist.training.step_profile import PROFILE_NAME, ProfileRequest
 from tpnet_dist.training.trainer import SeedTrainer
 
 
@@ -41,7 +41,7 @@ def train(
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
         if prefix is not None:
             display_for(world.rank).say(prefix.said)
-        return _results(preflight, run, world, ProfileRequest(profile_steps, run_dir / "profile"))
+        return _results(preflight, run, world, ProfileRequest(profile_steps, run_dir / PROFILE_NAME))
 
 
 def _results(preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest) -> Results:

@@ -7,6 +7,7 @@ from torch import nn
 
 from tpnet_dist.batches.link_batches import LinkBatchMaker
 from tpnet_dist.config.schema import Config
+from tpnet_dist.device_forms import let_products_use_tf32
 from tpnet_dist.distributed.exchange import Exchange
 from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.distributed.world import World
@@ -17,6 +18,7 @@ from tpnet_dist.models.spec import preparation, weight_dtype
 from tpnet_dist.sizing.memory_sizes import padding_node_of
 from tpnet_dist.sizing.rank_bytes import needed_bytes
 from tpnet_dist.sizing.rank_memory import RankMemory
+from tpnet_dist.training.compilation import check_compile, compiled
 from tpnet_dist.training.deepspeed_engine import DeepSpeedEngine
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.engine import DdpEngine, Engine
@@ -48,6 +50,8 @@ class RunModel(ModelParts):
             ).borrowed_rows
         exchange = exchange or world.new_exchange()
         exchange.stats = ExchangeStats()
+        if world.device.type == "cuda":
+            let_products_use_tf32(config.training.precision == "tf32")
         torch.manual_seed(seed)
         model = spec_of(config).make(config, log.shape).to(world.device)
         memory = build_memory(config, log, exchange, world.device, seed, borrowed_rows)
@@ -58,10 +62,13 @@ class RunModel(ModelParts):
 
 
 def build_engine(config: Config, model: nn.Module, world: World) -> Engine:
+    check_compile(config.training, world.device.type)
+    as_code = compiled(model, config.training)
     if config.training.engine == "deepspeed":
         # the first rank reads the file for all
         settings = world.on_first_rank(
             lambda: deepspeed_settings(config.training, world.num_ranks, world.device.type)
         )
-        return DeepSpeedEngine(model, settings, world)
-    return DdpEngine(model, learning_rate=config.training.learning_rate, num_ranks=world.num_ranks)
+        return DeepSpeedEngine(model, settings, world, compiled=as_code)
+    learning_rate = config.training.learning_rate
+    return DdpEngine(model, learning_rate=learning_rate, num_ranks=world.num_ranks, compiled=as_code)

@@ -6,6 +6,7 @@ exchange   plan, borrow, read, record: in the pipeline's thread, so they cost wh
            on a GPU all but planning is launched while the model waits
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +18,22 @@ from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity
 
 from tpnet_dist.distributed.world import World
+from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.progress import Display
+from tpnet_dist.spans import DeviceTimes, time_on_device
 from tpnet_dist.training.engine import Engine
 
 WARM_UP_STEPS = 5
 """Steps that are not traced, since buffers and pipeline fill up."""
 MODEL_PHASES = ("wait", "make batch", "score", "backward", "all-reduce", "optimizer")
 EXCHANGE_PHASES = ("plan", "borrow", "read", "record")
+DEVICE_PHASES = ("borrow", "read", "record")
+"""Those that work on the device."""
 IDLE = "idle"
+ON_DEVICE = "{} on the GPU"
+"""What phases of the exchange are called where events on the GPU have timed them."""
+PROFILE_NAME, PHASES_NAME = "profile", "phases.json"
+"""The folder in a run's, and in it what the table says: for each rank seconds of a step by phase."""
 EXPOSED = ("wait", "all-reduce")
 """Phases in which the model stands still."""
 
@@ -37,7 +46,7 @@ class ProfileRequest:
     """Holds what `--profile` asks for; a process traces once."""
 
     steps: int = 0
-    folder: Path = Path("profile")
+    folder: Path = Path(PROFILE_NAME)
     """The folder that traces are written to."""
 
     def begin(self, world: World, engine: Engine, display: Display) -> "StepProfile":
@@ -56,6 +65,7 @@ class StepProfile:
         self._last = WARM_UP_STEPS + steps
         self._done = 0
         self._all_reduce = 0.0
+        self._device_times: DeviceTimes | None = None
 
     def _start(self, steps: int) -> profiler.profile:
         started = profiler.profile(
@@ -75,6 +85,9 @@ class StepProfile:
         if self._done >= WARM_UP_STEPS:
             self._all_reduce += exposed
         self._done += 1
+        if self._done == WARM_UP_STEPS and self._world.device.type == "cuda":
+            self._device_times = DeviceTimes(DEVICE_PHASES)
+            time_on_device(self._device_times)
         self._profiler.step()
         if self._done == self._last:
             self.close()
@@ -84,6 +97,7 @@ class StepProfile:
         if self._profiler is None:
             return
         ending, self._profiler = self._profiler, None
+        time_on_device(None)
         ending.stop()
         if self._done <= WARM_UP_STEPS:
             self._display.say(f"--profile: the epoch has {self._done} steps, of which none is left to trace")
@@ -98,6 +112,8 @@ class StepProfile:
         mine = {phase: seconds / steps for phase, seconds in self._seconds(traced).items()}
         by_rank = self._world.gather_objects(mine)
         if self._world.rank == 0:
+            with atomic_write(self._folder / PHASES_NAME) as file:
+                file.write(json.dumps(by_rank).encode())
             show(by_rank, steps, Console())
             if self._world.device.type == "cuda":
                 self._display.say("phases are the host's: what a GPU was only told to do is in the traces")
@@ -111,6 +127,9 @@ class StepProfile:
             name = "step" if event.name.startswith("ProfilerStep") else event.name
             if name in found and event.device_type == DeviceType.CPU:
                 found[name] += event.cpu_time_total / 1e6
+        if self._device_times is not None:
+            by_name = self._device_times.seconds()
+            found |= {ON_DEVICE.format(name): seconds for name, seconds in by_name.items()}
         found["all-reduce"] = min(self._all_reduce, found["backward"])
         found["backward"] -= found["all-reduce"]
         return with_idle(found)
@@ -128,7 +147,8 @@ def show(by_rank: list[Seconds], steps: int, console: Console) -> None:
         table.add_column(f"rank {rank}", justify="right")
     table.add_column("share", justify="right")
     mean_step = _mean(by_rank, "step")
-    for side, phases in (("model", (*MODEL_PHASES, IDLE)), ("exchange", EXCHANGE_PHASES)):
+    on_device = tuple(name for name in map(ON_DEVICE.format, DEVICE_PHASES) if name in by_rank[0])
+    for side, phases in (("model", (*MODEL_PHASES, IDLE)), ("exchange", (*EXCHANGE_PHASES, *on_device))):
         for phase in phases:
             table.add_row(side, phase, *_cells(by_rank, phase, mean_step))
         table.add_section()

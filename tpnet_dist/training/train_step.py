@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.profiler import record_function
 
 from tpnet_dist.batches.link_batches import LinkBatchMaker, PlannedRows
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.memory import FetchedRows
 from tpnet_dist.models.common.loss import joined, links_loss, split_logits
+from tpnet_dist.spans import Span
 from tpnet_dist.training.engine import Engine
 
 
@@ -57,7 +57,7 @@ class TrainStep:
         for number, (planned, rows) in enumerate(_waiting_for(batches), start=1):
             with self.engine.batch(is_last=number == num_batches):
                 outcomes.append(self._learn_from(planned, rows, num_events, epoch))
-        with record_function("optimizer"):
+        with Span("optimizer"):
             self.engine.step()
         losses, positives, negatives = zip(*outcomes, strict=True)
         return StepOutcome(_sum(losses), joined(positives), joined(negatives))
@@ -65,13 +65,13 @@ class TrainStep:
     def _learn_from(
         self, planned: PlannedLinks, rows: FetchedRows | None, num_events: int, epoch: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        with record_function("make batch"):
+        with Span("make batch"):
             dropout = SampleKey(self.seed, epoch)
             microbatches = self.batch_maker.microbatches(planned, rows, dropout)
-        with record_function("score"):
+        with Span("score"):
             scored = [split_logits(logits) for logits in self.engine.score(microbatches)]
             losses = [links_loss(*logits) / (2 * num_events) for logits in scored]
-        with record_function("backward"):
+        with Span("backward"):
             self.engine.learn(_sum(losses))
         # in float64 a few float32 add up to the same in any order
         loss = _sum([loss.detach().double() for loss in losses])
@@ -86,7 +86,7 @@ def _sum(losses: Sequence[Tensor]) -> Tensor:
 def _waiting_for(batches: Iterable[PlannedRows]) -> Iterator[PlannedRows]:
     iterator = iter(batches)
     while True:
-        with record_function("wait"):
+        with Span("wait"):
             batch = next(iterator, None)
         if batch is None:
             return

@@ -1,4 +1,10 @@
-"""Both forms of recording agree, rows may lie in either table, and layers follow their own rules."""
+"""All forms of recording agree, rows may lie in either table, and layers follow their own rules.
+
+Triton's form runs in Triton's interpreter, on tensors of the host.
+"""
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,12 +12,22 @@ import torch
 from torch import Tensor
 
 from tests.support.memories import WALKS
+from tests.support.triton_here import needs_triton
 from tpnet_dist.memory.device_batch import record_on_device
 from tpnet_dist.memory.kernels import Clocks, Ends, record_on_host
 from tpnet_dist.memory.walks import LayerRules, Walk, WalkKind
 
 NODES, BATCHES, EVENTS, HOPS = 9, 6, 11, 3
-FORMS = {"host": record_on_host, "device": record_on_device}
+TRITON = pytest.param("triton", marks=needs_triton)
+FORMS = ["host", "device", TRITON]
+
+
+def recorder(form: str) -> Callable[..., None]:
+    if form == "triton":
+        from tpnet_dist.memory.triton_record import record_terms_by_triton
+
+        return partial(record_on_device, record=record_terms_by_triton)
+    return {"host": record_on_host, "device": record_on_device}[form]
 
 
 def random_ends(num_borrowed: int = 0, seed: int = 0) -> Ends:
@@ -32,28 +48,41 @@ def random_ends(num_borrowed: int = 0, seed: int = 0) -> Ends:
 
 
 def recorded(
-    form: str, rules: LayerRules, ends: Ends, *, num_borrowed: int = 0, dtype: torch.dtype = torch.float64
+    form: str,
+    rules: LayerRules,
+    ends: Ends,
+    *,
+    num_borrowed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    beyond: float = 0.0,
 ) -> tuple[Tensor, Clocks]:
-    """All rows, own and borrowed ones in the order of their nodes, and all clocks."""
+    """All rows, own and borrowed ones in the order of their nodes, and all clocks.
+
+    `beyond`: what borrowed rows hold in layers of two and more hops.
+    """
     generator, layers = torch.Generator().manual_seed(1), len(rules.hop_L)
     rows_NLD = torch.zeros(NODES, layers, 5, dtype=dtype)
     rows_NLD[:, 0] = torch.randn(NODES, 5, generator=generator, dtype=dtype)
     own, borrowed = rows_NLD[: NODES - num_borrowed].clone(), rows_NLD[NODES - num_borrowed :].clone()
+    borrowed[:, 2:] = beyond
     clocks = Clocks.zeros(NODES, with_degree=rules.divides_by_degree)
     for batches in (range(2), range(2, 2), range(2, BATCHES)):
-        FORMS[form](own, borrowed, ends, batches, clocks, rules)
+        recorder(form)(own, borrowed, ends, batches, clocks, rules)
     return torch.cat([own, borrowed]), clocks
 
 
 @pytest.mark.parametrize("kind", WALKS)
 @pytest.mark.parametrize("num_borrowed", [0, 4, NODES])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 3e-6)])
-def test_the_device_records_what_the_host_records(
-    kind: WalkKind, num_borrowed: int, dtype: torch.dtype, tolerance: float
+@pytest.mark.parametrize(
+    ("form", "reference"), [("device", "host"), pytest.param("triton", "device", marks=needs_triton)]
+)
+def test_a_form_records_what_its_reference_records(
+    form: str, reference: str, kind: WalkKind, num_borrowed: int, dtype: torch.dtype, tolerance: float
 ) -> None:
     rules, ends = Walk(kind, HOPS, 1e-2).rules, random_ends(num_borrowed)
     (host, clocks), (device, device_clocks) = (
-        recorded(form, rules, ends, num_borrowed=num_borrowed, dtype=dtype) for form in FORMS
+        recorded(each, rules, ends, num_borrowed=num_borrowed, dtype=dtype) for each in (reference, form)
     )
     largest = host.abs().amax(2, keepdim=True)
     assert host[:, 1:].abs().min() > 0
@@ -80,6 +109,18 @@ def test_layers_of_more_hops_than_asked_for_stay_as_they_are(form: str) -> None:
     fewer, _ = recorded(form, rules, ends._replace(hops_E=np.full_like(ends.hops_E, 1)))
     assert torch.equal(fewer[:, :2], everything[:, :2])
     assert not fewer[:, 2:].any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_that_were_never_brought_may_hold_anything(form: str) -> None:
+    """Layers beyond those a receiver asks for are neither read nor written, whatever they hold."""
+    rules, ends = Walk("decay", HOPS, 1e-2).rules, random_ends(num_borrowed=4)
+    ends = ends._replace(hops_E=np.where(ends.receiver_E < 0, 1, HOPS).astype(np.int8))
+    ends = ends._replace(sender_E=np.where(ends.hops_E == HOPS, np.maximum(ends.sender_E, 0), ends.sender_E))
+    found, _ = recorded(form, rules, ends, num_borrowed=4, beyond=np.nan)
+    assert not found[:, :2].isnan().any()
+    assert not found[: NODES - 4].isnan().any()
+    assert found[NODES - 4 :, 2:].isnan().all()
 
 
 @pytest.mark.parametrize("form", FORMS)

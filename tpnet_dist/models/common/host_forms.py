@@ -4,10 +4,29 @@ Forms for the host save passes over memory with functions of their own for the b
 operations for each. A GPU waits for every operation to be started, and a compiler fuses plain ones alone.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
 
+class _Everywhere:
+    """Whether plain forms serve on the host too, so that what GPUs do can be counted there."""
+
+    plain = False
+
+
 def serves_host(values: Tensor) -> bool:
     """Return whether the host's form serves: on the host, and not while `torch.compile` looks on."""
-    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+    return values.device.type == "cpu" and not _Everywhere.plain and not torch.compiler.is_compiling()
+
+
+@contextmanager
+def plain_forms() -> Iterator[None]:
+    """Take the plain forms on the host too."""
+    _Everywhere.plain = True
+    try:
+        yield
+    finally:
+        _Everywhere.plain = False

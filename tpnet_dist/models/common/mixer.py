@@ -14,7 +14,7 @@ from torch.autograd.function import FunctionCtx
 from tpnet_dist.models.common.dropout import Dropout, MaskShape
 from tpnet_dist.models.common.feed_forward import feed_forward
 from tpnet_dist.models.common.host_forms import serves_host
-from tpnet_dist.models.common.linear import AlignedLinear
+from tpnet_dist.models.common.linear import AlignedLinear, linear
 from tpnet_dist.models.common.precision import at_least_float32, in_product_type
 
 KEPT_PER_CHANNEL = 14
@@ -62,7 +62,7 @@ class ChannelMixing(nn.Module):
             dropped = dropout.dropped(normal_MZK, first.out_features)
             mixed_MZK = feed_forward(normal_MZK, (first.weight, first.bias), scaled, dropped)
         else:
-            mixed_MZK = F.linear(dropout.drop_(F.gelu(first(normal_MZK))), *scaled)
+            mixed_MZK = linear(dropout.drop_(F.gelu(first(normal_MZK))), *scaled)
         return dropout.add(x_MZK, mixed_MZK)
 
     def pooled(self, x_MZK: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from tpnet_dist.models.common.mixer import Mixer
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.time_encoding import TimeEncoding
 from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tpnet.gathered import Gathered
 from tpnet_dist.models.tpnet.pair_features import PairFeatures
 from tpnet_dist.models.tpnet.token_mlp import TokenMLP
 from tpnet_dist.models.tpnet.token_slots import TokenSlots
@@ -41,7 +42,8 @@ class TPNet(nn.Module):
 
     Profile `paper` masks empty neighbour slots to zero, `published` does not. Without `use_memory` there are
     neither rows nor pair features; without `scale` pair features are decoded from raw inner products.
-    `bfloat16`: matrix products in that, see `precision`; logits are float32 all the same.
+    `bfloat16`: matrix products in that, see `precision`; logits are float32 all the same. `triton`: on CUDA
+    Triton's kernels where they are.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class TPNet(nn.Module):
         use_memory: bool = True,
         scale: bool = True,
         bfloat16: bool = False,
+        triton: bool = True,
     ) -> None:
         super().__init__()
         _check(hops=hops, neighbors=neighbors, mixer_layers=mixer_layers, dropout=dropout, profile=profile)
         # config
         self.profile, self.dropout, self.in_bfloat16 = profile, dropout, bfloat16
+        self.scale, self.uses_triton = scale, triton
         self.node_width, self.edge_width = node_width, edge_width
         # parts
         self.pair_features = (
@@ -84,40 +88,55 @@ class TPNet(nn.Module):
 
     def forward(self, query: LinkBatch) -> Tensor:
         """Logits of each event's source with each of its destinations: (B, C)."""
-        slots = self._slots(query)
+        slots, gathered = self._inputs(query)
         with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
-            links = self.embed(query, slots)
+            links = self._embed(query, slots, gathered)
             parts = (links.source_BCK, links.target_BCK, links.pair_features_BCP)
             logits_BC: Tensor = self.predictor([part for part in parts if part is not None])
         return logits_BC
 
-    def _slots(self, query: LinkBatch) -> TokenSlots:
+    def _inputs(
+        self, query: LinkBatch, slots: TokenSlots | None = None
+    ) -> tuple[TokenSlots, Gathered | None]:
+        """What is worked on, and what is read by position; on the host forms read as they go."""
         mask_empty = self.profile == "paper"
         if torch.compiler.is_compiling():
-            from tpnet_dist.models.tpnet.compiled_slots import compiled_slots
+            from tpnet_dist.models.tpnet.compiled_inputs import compiled_inputs
 
-            padded: TokenSlots = compiled_slots(query, mask_empty=mask_empty)
-            return padded
-        return TokenSlots.for_batch(query, mask_empty=mask_empty)
+            return compiled_inputs(query, mask_empty=mask_empty, scale=self.scale, triton=self.uses_triton)
+        slots = slots or TokenSlots.for_batch(query, mask_empty=mask_empty)
+        if serves_host(query.ends_BS):
+            return slots, None
+        return slots, Gathered.of(query, slots, scale=self.scale, triton=self.uses_triton)
 
     def embed(self, query: LinkBatch, slots: TokenSlots | None = None) -> LinkEmbeddings:
         """`slots`: those of the query, if they are known."""
-        slots = slots or self._slots(query)
+        return self._embed(query, *self._inputs(query, slots))
+
+    def _embed(self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None) -> LinkEmbeddings:
         num_events, num_ends = query.ends_BS.shape
-        pairs = self.pair_features(query, slots) if self.pair_features else None
-        of_sources, of_targets = self._own_inputs(query, slots)
+        pairs = self.pair_features(query, slots, gathered) if self.pair_features else None
+        of_sources, of_targets = self._own_inputs(query, slots, gathered)
         tokens = self.token_mlp(of_sources, of_targets, pairs, num_ends - 1)
         h_ZK = self.mixer(slots.sequences(tokens), dropout_for(query, self.dropout, training=self.training))
         h_B2CK = h_ZK.view(num_events, 2, num_ends - 1, h_ZK.shape[1])
         return LinkEmbeddings(h_B2CK[:, 0], h_B2CK[:, 1], pairs.links_BCP if pairs else None)
 
-    def _own_inputs(self, query: LinkBatch, slots: TokenSlots) -> tuple[list[Tensor], list[Tensor]]:
+    def _own_inputs(
+        self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Node feature, time encoding and edge feature of the chosen neighbour slots, of sources and of
         destinations."""
-        if serves_host(query.ends_BS):
+        if gathered is None:
             sources = self._inputs_of(query, slice(0, 1), slots.source_J)
             return sources, self._inputs_of(query, slice(1, None), slots.target_Y)
-        inputs = self._inputs_of(query, slice(None), slots.pairs_of(query).neighbor_A)
+        inputs = [self.time_encoding(gathered.elapsed_A)]
+        if self.node_width:
+            assert gathered.node_features_AF is not None, f"node features of width {self.node_width} expected"
+            inputs.insert(0, gathered.node_features_AF)
+        if self.edge_width:
+            assert gathered.edge_features_AF is not None, f"edge features of width {self.edge_width} expected"
+            inputs.append(gathered.edge_features_AF)
         split = [each.split_with_sizes([len(slots.source_J), len(slots.target_Y)]) for each in inputs]
         return [sources for sources, _ in split], [targets for _, targets in split]
 

@@ -22,9 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.link_batch import LinkBatch
-from tpnet_dist.models.tpnet.pair_list import pair_inputs
+from tpnet_dist.models.tpnet.gathered import Gathered
 from tpnet_dist.models.tpnet.token_slots import TokenSlots
 
 
@@ -71,10 +70,11 @@ class PairFeatures(nn.Module):
         self.first = nn.Linear(4 * num_products, 4 * self.width)
         self.second = nn.Linear(4 * self.width, self.width)
 
-    def forward(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
+    def forward(self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None = None) -> PairValues:
+        """`gathered`: on devices and in compiled code, where one matrix product serves all pairs."""
         weight = self._folded_weight()
-        if not serves_host(query.ends_BS):
-            return self._at_once(query, slots, weight)
+        if gathered is not None:
+            return self._at_once(query, slots, gathered, weight)
         inputs = self._inputs(query, slots)
         source_JSP = self._mlp(inputs.source_neighbors_JS, weight)
         return PairValues(
@@ -84,15 +84,16 @@ class PairFeatures(nn.Module):
             self._mlp(inputs.links_BC, weight),
         )
 
-    def _at_once(self, query: LinkBatch, slots: TokenSlots, folded_weight: Tensor) -> PairValues:
-        """One matrix product for the pairs of all kinds."""
+    def _at_once(
+        self, query: LinkBatch, slots: TokenSlots, gathered: Gathered, folded_weight: Tensor
+    ) -> PairValues:
+        assert gathered.pair_inputs_XI is not None
         B, C, J, Y = len(query), query.ends_BS.shape[1] - 1, len(slots.source_J), len(slots.target_Y)
-        with torch.no_grad(), torch.autocast(query.ends_BS.device.type, enabled=False):
-            inputs_XI = pair_inputs(query, slots.pairs_of(query), scale=self.scale)
-            if self.kept_A is not None:
-                inputs_XI = inputs_XI.unflatten(1, (3, -1)).index_select(2, self.kept_A).flatten(1)
-        features = self._mlp(inputs_XI, folded_weight).split_with_sizes([J, J * C, 2 * Y, B * C])
-        P = self.width
+        inputs_XI = gathered.pair_inputs_XI
+        if self.kept_A is not None:
+            inputs_XI = inputs_XI.unflatten(1, (3, -1)).index_select(2, self.kept_A).flatten(1)
+        features_XP, P = self._mlp(inputs_XI, folded_weight), self.width
+        features = features_XP.split_with_sizes([J, J * C, 2 * Y, B * C])
         return PairValues(
             features[0], features[1].view(J, C, P), features[2].view(Y, 2, P), features[3].view(B, C, P)
         )

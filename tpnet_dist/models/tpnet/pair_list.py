@@ -60,7 +60,7 @@ def pair_products(query: LinkBatch, pairs: PairList) -> Tensor:
     """Cross, self of the first, self of the second, as the slots read them: (X, 3, L, L)."""
     rows_ULD, products_ULL = query.rows_ULD, query.products_ULL
     assert rows_ULD is not None and products_ULL is not None
-    node_X, factors_XL = _slots(query)
+    node_X, factors_XL = slots_of(query)
     first_X, second_X = node_X[pairs.first_X], node_X[pairs.second_X]
     pieces = -(-len(first_X) // AT_ONCE) or 1
     cross = [
@@ -80,7 +80,7 @@ def pair_inputs(query: LinkBatch, pairs: PairList, *, scale: bool) -> Tensor:
     return torch.log1p(F.relu_(inputs_XI)) if scale else inputs_XI
 
 
-def _slots(query: LinkBatch) -> tuple[Tensor, Tensor]:
+def slots_of(query: LinkBatch) -> tuple[Tensor, Tensor]:
     """Of ends, then of neighbour slots: nodes, and the factors that read their rows."""
     end_factors, neighbor_factors = query.end_factors_BSL, query.neighbor_factors_BSML
     assert end_factors is not None and neighbor_factors is not None

@@ -30,6 +30,7 @@ def _build(config: Config, log: LogShape) -> nn.Module:
         use_memory=config.memory.enabled,
         scale=model.scale,
         bfloat16=config.training.precision == "bfloat16",
+        triton=config.training.triton,
     )
 
 
@@ -45,7 +46,8 @@ def _needs(config: Config) -> Needs:
 
 def _prepare(config: Config, batch: LinkBatch) -> TokenSlots:
     mask_empty = _settings(config).profile == "paper"
-    return TokenSlots.with_pairs(batch.neighbor_mask_BSM, mask_empty=mask_empty)
+    padded = config.training.compile != "off"
+    return TokenSlots.with_pairs(batch.neighbor_mask_BSM, mask_empty=mask_empty, padded=padded)
 
 
 def _kept_numbers(config: Config) -> int:

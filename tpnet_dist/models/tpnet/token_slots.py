@@ -42,7 +42,7 @@ class TokenSlots:
     @classmethod
     def for_batch(cls, query: LinkBatch, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
         """As they were prepared, or else chosen where the mask lies, which should be the host, and sent."""
-        if isinstance(query.prepared, TokenSlots) and not padded:
+        if isinstance(query.prepared, TokenSlots):
             return query.prepared
         mask_BSM, device = query.neighbor_mask_BSM, query.ends_BS.device
         if device.type == "cpu":

@@ -1,0 +1,1 @@
+"""Whether this machine trains as it should: links, kernels and a short training, compared and timed."""

@@ -1,0 +1,88 @@
+"""Named spans of time: in traces of torch's profiler, in Nsight as NVTX ranges, and timed on the GPU itself.
+
+Without a profiler and without CUDA a span costs next to nothing.
+"""
+
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from types import TracebackType
+
+import torch
+import torch.autograd.profiler as profiler
+
+HAS_NVTX = torch.version.cuda is not None
+
+
+class DeviceTimes:
+    """Events on the GPU around spans of these names, each in the stream that its span is at work in."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._pairs: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+
+    def begin(self, name: str) -> Callable[[], None]:
+        """Call what it returns at the end of the span."""
+        if name not in self._names:
+            return _nothing
+        started, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        started.record()
+
+        def end() -> None:
+            ended.record()
+            self._pairs.append((name, started, ended))
+
+        return end
+
+    def seconds(self) -> dict[str, float]:
+        """By name, from the first operation of a span on the GPU to its last; waits for them."""
+        torch.cuda.synchronize()
+        total = dict.fromkeys(self._names, 0.0)
+        for name, started, ended in self._pairs:
+            total[name] += started.elapsed_time(ended) / 1e3
+        return total
+
+
+class _Timing:
+    """What spans of this process are timed by, if they are."""
+
+    times: DeviceTimes | None = None
+
+
+def time_on_device(times: DeviceTimes | None) -> None:
+    """Have spans timed from now on; None: no longer."""
+    _Timing.times = times
+
+
+class Span(ContextDecorator):
+    """One span; a class, since a generator costs as much as a small tensor operation."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._record: profiler.record_function | None = None
+        self._end: Callable[[], None] = _nothing
+
+    def _recreate_cm(self) -> "Span":
+        """A decorated function may run in two threads at once."""
+        return Span(self.name)
+
+    def __enter__(self) -> None:
+        if HAS_NVTX:
+            torch.cuda.nvtx.range_push(self.name)
+        if profiler._is_profiler_enabled:
+            self._record = profiler.record_function(self.name)
+            self._record.__enter__()  # type: ignore[no-untyped-call]
+        if _Timing.times is not None:
+            self._end = _Timing.times.begin(self.name)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+        if self._record is not None:
+            self._record.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        if HAS_NVTX:
+            torch.cuda.nvtx.range_pop()
+
+
+def _nothing() -> None:
+    """Of spans that nobody times."""

@@ -37,7 +37,7 @@ NOTICE_BYTES = 16
 
 
 def reply_bytes(asked: Asked, layer_bytes: int, clock_bytes: int) -> list[int]:
-    """Bytes of the rows that each rank sends another at once, or gets from it."""
+    """Return the bytes of rows that each rank sends another at once, or gets from it."""
     clocks_R, layers_R = clock_bytes * np.diff(asked.border_R), layer_bytes * np.diff(asked.layer_borders())
     sizes: list[int] = (clocks_R + -(-layers_R // 8) * 8).tolist()
     return sizes
@@ -95,7 +95,7 @@ class RunExchange:
         return started
 
     def _trade_late(self, pending: PendingRun | None, notices: Integers) -> Integers:
-        """Late rows of a pending run, behind numbers of notice; returns what the others say to this rank."""
+        """Exchange late rows of a pending run, behind numbers of notice; return what others say to us."""
         lent, late = (
             (pending.lent_late, pending.late) if pending is not None else (self._no_rows, self._no_rows)
         )
@@ -106,7 +106,7 @@ class RunExchange:
         return self._keep(late, arrived, notices.shape[1])
 
     def _sizes(self, asked: Asked) -> list[int]:
-        """By rank."""
+        """Return how many bytes travel to or from each rank."""
         layer_bytes = self.table.rows_NLD.shape[2] * self.wire_dtype.itemsize
         return reply_bytes(asked, layer_bytes, 8 * self._numbers_per_clock)
 
@@ -156,7 +156,7 @@ class RunExchange:
     def _views(
         self, part: Tensor, num_notices: int, num_rows: int, num_layers: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Of what one rank sends another: notice (numbers), clocks and degrees (1 or 2, A), layers (L, D)."""
+        """Cut what a rank sends another: notice (numbers), clocks and degrees (1 or 2, A), layers (L, D)."""
         clock_start, width = 8 * num_notices, self.table.rows_NLD.shape[2]
         layers_start = clock_start + 8 * self._numbers_per_clock * num_rows
         layers_stop = layers_start + num_layers * width * self.wire_dtype.itemsize

@@ -1,8 +1,9 @@
-"""Raw event files, tables and frames to data folders: `convert` here does what `python -m data_prep convert`
-does.
+"""Raw event files, tables and frames to data folders: `convert` and `append` here do what the commands of
+`python -m data_prep` do.
 
 log = data_prep.convert("events.parquet", "data/mine", src="who", dst="whom")
 log = data_prep.convert(frame, "data/mine", features=["amount", "kind"])
+log = data_prep.append(todays_frame, "data/mine")
 """
 
 from pathlib import Path
@@ -36,3 +37,20 @@ def convert(
     from data_prep.frames import convert_source
 
     return convert_source(source, Path(out), options, verbose=verbose)
+
+
+def append(
+    source: Any,  # noqa: ANN401 — whatever holds a table
+    folder: Path | str,
+    *,
+    verbose: bool = False,
+    **options: Any,  # noqa: ANN401 — those of the command
+) -> "EventLog":
+    """Add events after the last one of a data folder, and open it.
+
+    `source`: as for `convert`, with the columns that were converted. `options`: the flags of
+    `python -m data_prep append`: sort, yes, node_features … A source without rows changes nothing.
+    """
+    from data_prep.frames import append_source
+
+    return append_source(source, Path(folder), options, verbose=verbose)

@@ -1,4 +1,4 @@
-"""`python -m data_prep convert | synth | describe`."""
+"""`python -m data_prep convert | append | describe | synth`."""
 
 import sys
 from dataclasses import MISSING, fields
@@ -6,6 +6,7 @@ from dataclasses import MISSING, fields
 import tyro
 from tyro.conf import FlagCreatePairsOff
 
+from data_prep.append_command import Append
 from data_prep.convert_command import Convert
 from data_prep.describe_command import Describe
 from data_prep.synth_command import Synth
@@ -15,10 +16,16 @@ from tpnet_dist.errors import InputError, errors_for_people
 
 PROGRAM = "python -m data_prep"
 
-Command = Convert | Synth | Describe
-COMMANDS: dict[str, type[Command]] = {"convert": Convert, "synth": Synth, "describe": Describe}
+Command = Convert | Append | Describe | Synth
+COMMANDS: dict[str, type[Command]] = {
+    "convert": Convert,
+    "append": Append,
+    "describe": Describe,
+    "synth": Synth,
+}
 POSITIONALS = {
     "convert": ("paths", "input files and output folder"),
+    "append": ("paths", "input files and data folder"),
     "synth": ("out", "output"),
     "describe": ("folder", "data folder"),
 }
@@ -26,7 +33,7 @@ POSITIONALS = {
 
 
 def main() -> None:
-    """Turn raw event files into data folders, make synthetic ones, describe them."""
+    """Turn raw event files into data folders, append to them, describe them, make synthetic ones."""
     with errors_for_people(PROGRAM, debug="--debug" in sys.argv):
         parse(sys.argv[1:]).run()
 
@@ -35,7 +42,7 @@ def parse(args: list[str]) -> Command:
     """InputError with one sentence where the arguments cannot be used."""
     if "-h" in args or "--help" in args:
         tyro.cli(
-            Convert | Synth | Describe,
+            Convert | Append | Describe | Synth,
             prog=PROGRAM,
             description=main.__doc__,
             args=args,

@@ -49,6 +49,8 @@ class Rules:
     features: FeatureReading
     must_be_sorted: bool
     num_feature_rows: int | None
+    whole_ids: bool = False
+    """Ids are whole numbers, as all are of the log that is appended to."""
 
 
 class Source(Protocol):

@@ -12,8 +12,9 @@ ALIASES = {
 class ColumnFinder:
     """Finds columns of one file; `names` are positions as text where the file names none."""
 
-    def __init__(self, where: str, names: list[str], has_names: bool) -> None:
-        self.where, self.names, self.has_names = where, names, has_names
+    def __init__(self, where: str, names: list[str], has_names: bool, *, is_kept: bool = False) -> None:
+        """`is_kept`: wishes are what the files of a log had."""
+        self.where, self.names, self.has_names, self.is_kept = where, names, has_names, is_kept
 
     def required(self, role: str, wish: str | None, default: int) -> int:
         if wish is not None:
@@ -40,7 +41,7 @@ class ColumnFinder:
         shown = ", ".join(self.names[:12]) + (", …" if len(self.names) > 12 else "")
         raise InputError(
             f"{self.where}: no column {wish!r}; the file has {len(self.names)} {kind}: {shown}; "
-            f"correct {flag}"
+            f"{'give the columns that the files of the log had' if self.is_kept else f'correct {flag}'}"
         )
 
     def features(self, wishes: tuple[str, ...]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from data_prep.measure import LogSummary, ShardSummary, TimeHistogram
 from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
 
-MAX_SHARD_ROWS, MAX_NAMES = 8, 12
+MAX_SHARD_ROWS, MAX_VERSION_ROWS, MAX_NAMES = 8, 10, 12
 LARGE_TIME_GROUP = 200
 """The default timestamp batch: a larger group of equal times is always cut by batching by events."""
 
@@ -28,6 +28,8 @@ def print_summary(summary: LogSummary, console: Console) -> None:
     console.print(_overview(summary), "")
     if summary.preparation is not None:
         console.print(_columns(summary.preparation), "")
+    if len(summary.versions) > 1:
+        console.print(_versions(summary), "")
     console.print(_degrees(summary), "")
     console.print(_shards(summary.shards, ellipsis="..." if plain else "…"), "")
     console.print(_chart(summary, _ASCII_LEVELS if plain else _LEVELS))
@@ -101,6 +103,21 @@ def _time_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
         f"{summary.events_per_distinct_time:,.1f} events each, at most {summary.largest_equal_time_group:,}"
     )
     yield "distinct times", f"{summary.distinct_times:,}", groups
+
+
+def _versions(summary: LogSummary) -> Table:
+    """What was converted, then what each append made of it; the last ones of many."""
+    table = _new_table("Versions")
+    table.add_column("", no_wrap=True)
+    for heading in ("events", "nodes"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("log id", no_wrap=True)
+    table.add_column("files")
+    for number, version in list(enumerate(summary.versions))[-MAX_VERSION_ROWS:]:
+        files = _some([source.name for source in version.sources]) if number else ""
+        name = f"{number}" if number else "converted"
+        table.add_row(name, f"{version.events:,}", f"{version.nodes:,}", version.log_id, Text(files))
+    return table
 
 
 def _degrees(summary: LogSummary) -> Table:

@@ -12,8 +12,8 @@ from data_prep.chunk import Chunk
 from data_prep.raw_features import Blocks, FeatureReading
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, transform
-from tpnet_dist.events.features import EDGE_FEATURES_NAME, NODE_FEATURES_NAME, Features, FeatureWriter
-from tpnet_dist.events.manifest import FeatureRecord
+from tpnet_dist.events.features import NODE_FEATURES_NAME, Features, FeatureWriter
+from tpnet_dist.events.file_records import FeatureRecord
 
 Rows = npt.NDArray[np.int64]
 _ROWS_AT_ONCE = 1 << 16
@@ -85,12 +85,12 @@ class ColumnFeatures:
     at once."""
 
     def __init__(
-        self, staging: Path, names: list[str], reading: FeatureReading, *, will_be_reordered: bool
+        self, path: Path, names: list[str], reading: FeatureReading, *, will_be_reordered: bool
     ) -> None:
-        self._final, self._names, self._reading = staging / EDGE_FEATURES_NAME, names, reading
+        self._final, self._names, self._reading = path, names, reading
         self._is_final = not will_be_reordered and reading.wish.is_plain and not reading.known
         self._taken = FeatureWriter(
-            self._final if self._is_final else staging / "raw_features.npy", len(names)
+            path if self._is_final else path.with_name("raw_features.npy"), len(names)
         )
         self._placed: FeatureWriter | None = None
         self._unsorted: Matrix | None = None
@@ -145,9 +145,9 @@ class ColumnFeatures:
 class MatrixFeatures:
     """Features in a `.npy` matrix beside the CSV; a column of the CSV says which row is whose."""
 
-    def __init__(self, staging: Path, matrix: Matrix) -> None:
+    def __init__(self, path: Path, matrix: Matrix) -> None:
         self._matrix = matrix
-        self._writer = FeatureWriter(staging / EDGE_FEATURES_NAME, matrix.width)
+        self._writer = FeatureWriter(path, matrix.width)
         self.columns: tuple[FeatureColumn, ...] = ()
         self.names: list[str] = []
 

@@ -12,12 +12,13 @@ from data_prep.conversion import Conversion
 from data_prep.duplicates import without_duplicates
 from data_prep.feature_files import ColumnFeatures, EdgeFeatures, MatrixFeatures, Rows, load_matrix
 from data_prep.id_map import DESTINATION, SOURCE, Codes, IdMap
+from data_prep.log_before import LogBefore
 from data_prep.raw_features import FeatureReading
 from data_prep.spill import CodedEvents, Spill
 from data_prep.times import TimeForm
-from data_prep.values import Rejected
+from data_prep.values import NoEvents, Rejected
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.features import Features
+from tpnet_dist.events.features import EDGE_FEATURES_NAME, Features
 from tpnet_dist.files.progress import Display
 from tpnet_dist.files.read_ahead import read_ahead
 
@@ -25,25 +26,35 @@ from tpnet_dist.files.read_ahead import read_ahead
 class FirstPass:
     """What is known once all inputs have been read."""
 
-    def __init__(self, job: Conversion, first: Source, staging: Path) -> None:
-        self.sources = IdMap()
-        self.destinations = IdMap() if job.bipartite else self.sources
-        self.rule = job.time_rule(first.time_unit)
-        self.times = TimeForm(self.rule)
+    def __init__(
+        self, job: Conversion, first: Source, staging: Path, before: LogBefore | None = None
+    ) -> None:
+        """`before`: the log that is appended to."""
+        self.rule, self.name = job.time_rule(first.time_unit), job.inputs_name
+        if before is None:
+            self.sources = IdMap()
+            self.destinations = IdMap() if job.bipartite else self.sources
+            self.times = TimeForm(self.rule)
+        else:
+            self.sources, self.destinations = before.sources, before.destinations
+            self.times = before.times(self.rule)
         self.spill = Spill(staging / "spill", sort=job.sort)
         self.events = 0
         self.degrees: Rows | None = None
         """Of all codes, sources first, if they are not those that the maps counted."""
         self._job = job
         self._matrix = load_matrix(job.edge_matrix) if job.edge_matrix else None
-        self.reading = FeatureReading(job.features)
-        self.features = self._choose_features(job, first, staging)
+        self.reading = FeatureReading(job.features, () if before is None else before.preparation.edge_columns)
+        features_name = EDGE_FEATURES_NAME if before is None else before.part_name(EDGE_FEATURES_NAME)
+        self.features = self._choose_features(job, first, staging / features_name)
         self._rules = Rules(
             time=self.rule,
             features=self.reading,
             must_be_sorted=not job.sort,
             num_feature_rows=self._matrix.num_rows if self._matrix else None,
+            whole_ids=before is not None and before.has_whole_ids,
         )
+        self._may_be_empty = before is not None
         # a digest for each column: they do not depend on how the log is cut into chunks
         self._digests = {name: hashlib.sha256() for name in ("src", "dst", "label", "features", "row")}
 
@@ -107,6 +118,9 @@ class FirstPass:
                 first_row = chunk.first_row
                 self._take(chunk)
                 display.advance(len(chunk), position=bytes_before + chunk.bytes_read)
+        except NoEvents:
+            if not self._may_be_empty:
+                raise
         except ChunkRejected as rejected:
             source.explain(self._rules, rejected.first_row, self.times)
         except Rejected:
@@ -138,10 +152,11 @@ class FirstPass:
             *self.destinations.encode([chunk.dst], DESTINATION),
         ]
 
-    def _choose_features(self, job: Conversion, first: Source, staging: Path) -> EdgeFeatures | None:
+    def _choose_features(self, job: Conversion, first: Source, path: Path) -> EdgeFeatures | None:
+        """`path`: of the file that they become."""
         if self._matrix:
-            return MatrixFeatures(staging, self._matrix)
+            return MatrixFeatures(path, self._matrix)
         if first.roles.features:
             reordered = job.sort or job.dedupe
-            return ColumnFeatures(staging, first.feature_names, self.reading, will_be_reordered=reordered)
+            return ColumnFeatures(path, first.feature_names, self.reading, will_be_reordered=reordered)
         return None

@@ -10,6 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from data_prep.append_command import Append
+from data_prep.appending import append
 from data_prep.convert_command import Convert
 from data_prep.pipeline import convert
 from data_prep.table_readers import ROWS_PER_BATCH, MemoryReader
@@ -24,10 +26,7 @@ _COMMAND_ONLY = {"paths", "debug", "dry_run"}
 def convert_source(source: Any, out: Path, options: Mapping[str, Any], *, verbose: bool) -> EventLog:  # noqa: ANN401
     """`options`: as the command has them."""
     options = dict(options)
-    known = [field.name for field in fields(Convert) if field.name not in _COMMAND_ONLY]
-    for name in options:
-        if name not in known:
-            raise InputError(f"unknown option {name}; {did_you_mean(name, known)}")
+    _require_known(options, Convert)
     for name in ("features", "one_hot", "node_columns"):
         if name in options and isinstance(options[name], list | tuple):
             options[name] = ",".join(map(str, options[name]))
@@ -48,6 +47,28 @@ def convert_source(source: Any, out: Path, options: Mapping[str, Any], *, verbos
         tables=[] if table is None else [table],
     )
     return EventLog(out)
+
+
+def append_source(source: Any, folder: Path, options: Mapping[str, Any], *, verbose: bool) -> EventLog:  # noqa: ANN401
+    """`options`: as the command has them."""
+    _require_known(options, Append)
+    paths = _paths_of(source)
+    table = None if paths is not None else reader_of(source)
+    append(
+        Append(paths=(*(paths or ()), str(folder)), **options).wish(list(paths or ())),
+        folder,
+        display=Display(),
+        tell=print if verbose else lambda line: None,
+        tables=[] if table is None else [table],
+    )
+    return EventLog(folder)
+
+
+def _require_known(options: Mapping[str, Any], command: type) -> None:
+    known = [field.name for field in fields(command) if field.name not in _COMMAND_ONLY]
+    for name in options:
+        if name not in known:
+            raise InputError(f"unknown option {name}; {did_you_mean(name, known)}")
 
 
 def _paths_of(source: Any) -> list[str] | None:  # noqa: ANN401

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from data_prep import id_tables
-from data_prep.values import parse_ids
+from data_prep.values import Rejected, parse_ids
 
 Codes = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
@@ -29,6 +29,21 @@ class IdMap:
 
     def __init__(self) -> None:
         self._known: _KnownIntegers | _KnownTexts = _KnownIntegers()
+        self.num_before = 0
+        """Codes below it were known from the beginning."""
+
+    @classmethod
+    def of_log(cls, raw: pa.Array) -> "IdMap":
+        """The ids of a log that is appended to: their codes are their places, and no event is counted yet."""
+        ids = cls()
+        if not pa.types.is_integer(raw.type):
+            ids._known = _KnownTexts()
+            raw = pc.cast(raw, pa.large_string())
+        if len(raw):
+            ids._known.codes_of([raw], SOURCE)
+        ids._known.forget_events()
+        ids.num_before = len(raw)
+        return ids
 
     def __len__(self) -> int:
         return len(self._known)
@@ -63,6 +78,8 @@ class IdMap:
         if any(not pa.types.is_integer(column.type) for column in ids):
             ids = [pc.cast(column, pa.large_string()) for column in ids]
             if isinstance(self._known, _KnownIntegers):
+                if self.num_before:
+                    raise Rejected
                 self._known = _KnownTexts.of(self._known)
         codes = self._known.codes_of(ids, first_role)
         return list(codes.reshape(len(columns), -1))
@@ -101,6 +118,12 @@ class _KnownIntegers:
 
     def sources(self) -> Codes:
         return self._order[: int(self._counts[1])]
+
+    def forget_events(self) -> None:
+        """Keep codes alone: nobody was seen yet."""
+        is_known = self._slots[:, 1] != id_tables.EMPTY
+        self._slots[is_known, 1] &= id_tables.CODE_MASK
+        self._counts[1] = 0
 
 
 class _KnownTexts:
@@ -162,6 +185,10 @@ class _KnownTexts:
 
     def sources(self) -> Codes:
         return self._order[: int(self._counts[1])]
+
+    def forget_events(self) -> None:
+        id_tables.set_states(self._arena, np.arange(len(self)))
+        self._counts[1] = 0
 
     def _lengths_and_states(self) -> tuple[Integers, Integers]:
         lengths, states = np.empty(len(self), np.int64), np.empty(len(self), np.int64)

@@ -25,6 +25,8 @@ class Layout:
     comment: str | None = None
     """Lines that start with this are skipped."""
     decimal_comma: bool = False
+    is_kept: bool = False
+    """Columns are those of the files that a log was converted from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ def find_roles(where: str, names: list[str], layout: Layout, *, has_names: bool)
     """InputError, beginning with `where`, for a column that is not there or is given two roles."""
     if has_names:
         _refuse_equal_names(where, names)
-    find = ColumnFinder(where, names, has_names)
+    find = ColumnFinder(where, names, has_names, is_kept=layout.is_kept)
     roles = Roles(
         names=tuple(names),
         has_names=has_names,

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpnet_dist.events import EventColumns, EventLog
+from tpnet_dist.events.file_records import Version
 from tpnet_dist.events.manifest import MANIFEST_NAME
 from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.events.shards import Times
@@ -92,6 +93,8 @@ class LogSummary:
     time_histogram: TimeHistogram
     preparation: Preparation | None
     """As the manifest has it."""
+    versions: tuple[Version, ...]
+    """The log as it was converted, then as it was after each append."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -153,6 +156,7 @@ def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distin
         shards=tuple(ShardSummary(file=s.file, rows=s.rows, bytes=s.bytes) for s in manifest.shards),
         time_histogram=times.histogram(),
         preparation=manifest.preparation,
+        versions=manifest.history,
     )
 
 

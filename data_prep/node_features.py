@@ -18,7 +18,7 @@ from data_prep.values import Rejected, parse_ids
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, Matrix, transform
 from tpnet_dist.events.features import FeatureWriter
-from tpnet_dist.events.manifest import FeatureRecord
+from tpnet_dist.events.file_records import FeatureRecord
 
 SIDE = "side"
 

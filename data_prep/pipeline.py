@@ -21,10 +21,11 @@ from data_prep.times import TimeRanks
 from data_prep.understood import Tell, say_columns, say_log
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import NODE_FEATURES_NAME
+from tpnet_dist.events.file_records import FeatureRecord
 from tpnet_dist.events.folder import staged_folder
-from tpnet_dist.events.manifest import MAX_NODES, FeatureRecord, Manifest
+from tpnet_dist.events.manifest import MAX_NODES, Manifest
 from tpnet_dist.events.preparation import Preparation, SourceRecord, TextForm
-from tpnet_dist.events.shards import EventColumns
+from tpnet_dist.events.shards import EventColumns, Times
 from tpnet_dist.events.writer import EventLogWriter
 from tpnet_dist.files.progress import Display
 
@@ -74,7 +75,7 @@ def _convert_into(
     node_table = None if job.node_table is None else NodeFeatures(job.node_table, job, staging)
     if dry_run:
         raise _DryRun
-    records = [record for source in sources if (record := source.record()) is not None]
+    records = records_of(sources)
     nodes = _assign_ids(first)
     node_features = _node_features(job, nodes, staging)
     if node_table is not None:
@@ -94,6 +95,7 @@ def _convert_into(
         node_features=node_features,
         preparation=replace(
             _preparation(job, sources[0], first, records),
+            last_time=first.times.highest if job.time_step is not None else None,
             node_columns=node_table.columns if node_table else (),
             node_id=job.node_table.node_id if job.node_table else None,
         ),
@@ -150,10 +152,7 @@ def _assign_ids(first: FirstPass) -> _Nodes:
     # of nodes with the same degree, those seen as sources come first, in order of appearance
     order = _together([ids.sources_first() for ids in maps])
     degree = first.degrees if first.degrees is not None else np.concatenate([ids.degree for ids in maps])
-    if len(degree) > MAX_NODES:
-        raise InputError(
-            f"{len(degree):,} nodes, but at most {MAX_NODES:,} can be held; use a part of the log"
-        )
+    require_few_nodes(len(degree))
     dense = np.empty(len(degree), np.int32)
     dense[order] = assign_dense_ids(degree[order])
     code_of = np.empty_like(dense)
@@ -190,13 +189,28 @@ def _write_events(
         time_unit="s" if ranks else first.times.stored_unit,
         events_per_shard=job.events_per_shard,
     )
-    for block in first.spill.read(first.times.to_final):
+    for block in first.spill.read(as_read if ranks else first.times.to_final):
         time = ranks.replace(block.time) if ranks else block.time
         writer.append(EventColumns(nodes.of_src[block.src], nodes.of_dst[block.dst], time, block.label))
         if first.features:
             first.features.place(block.feature_row)
         display.advance(len(block))
     return writer
+
+
+def require_few_nodes(count: int) -> None:
+    if count > MAX_NODES:
+        raise InputError(f"{count:,} nodes, but at most {MAX_NODES:,} can be held; use a part of the log")
+
+
+def records_of(sources: Sequence[Source]) -> list[SourceRecord]:
+    """Of those that are files, which nobody may have changed meanwhile."""
+    return [record for source in sources if (record := source.record()) is not None]
+
+
+def as_read(times: Times) -> Times:
+    """Ranks take the place of times whatever these count."""
+    return times
 
 
 def _node_features(job: Conversion, nodes: _Nodes, staging: Path) -> FeatureRecord | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.manifest import describe_file
+from tpnet_dist.events.file_records import describe_file
 from tpnet_dist.events.preparation import SourceRecord
 
 STANDARD_INPUT = "-"

@@ -81,8 +81,6 @@ class FeatureReading:
     def columns(self, names: list[str], blocks: "Blocks") -> tuple[FeatureColumn, ...]:
         """What is kept of each column. Means are those of blocks of one size: sums do not depend on how the
         sources were cut."""
-        if self.known:
-            return self.known
         count, total, square, gaps = (np.zeros(len(names)) for _ in range(4))
         for block in blocks:
             values = block.astype(np.float64)
@@ -90,6 +88,13 @@ class FeatureReading:
             gaps += is_gap.sum(0)
             count += (~is_gap).sum(0)
             total += np.where(is_gap, 0, values).sum(0)
+        self.num_gaps = {
+            name: int(gaps[number])
+            for number, name in enumerate(names)
+            if gaps[number] and name not in self.wish.one_hot
+        }
+        if self.known:
+            return self.known
         mean = total / np.maximum(count, 1)
         if self.wish.standardize:
             for block in blocks:
@@ -108,8 +113,17 @@ class FeatureReading:
                 # a column of one value says nothing: it becomes zeros
                 column = replace(column, shift=float(mean[number]), scale=float(deviation[number]) or 1.0)
             found.append(column)
-        self.num_gaps = {name: int(gaps[number]) for number, name in enumerate(names) if gaps[number]}
         return tuple(found)
+
+    @property
+    def unknown_categories(self) -> dict[str, list[str]]:
+        """Those that the log which is appended to does not have, by column; they become zeros."""
+        found = {
+            column.name: [each for each in self._codes.get(column.name, ()) if each not in column.categories]
+            for column in self.known
+            if column.categories
+        }
+        return {name: categories for name, categories in found.items() if categories}
 
     num_gaps: dict[str, int] = field(default_factory=dict)
     """Missing values, by column."""

@@ -83,7 +83,9 @@ def _pass_unseen(rows: list[list[str]], form: TextForm, roles: Roles, rules: Rul
 
     try:
         for position in (roles.src, roles.dst):
-            parse_ids(column(position), as_text=True)
+            ids = parse_ids(column(position), as_text=not rules.whole_ids)
+            if rules.whole_ids and not pa.types.is_integer(ids.type):
+                return False
         for position in _numeric(roles, rules):
             parse_numbers(column(position), decimal_comma=form.decimal_comma)
         if roles.feature_row is not None:
@@ -129,16 +131,29 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
     for role, position in (("source", roles.src), ("destination", roles.dst)):
         if row[position].strip() in NULL_SPELLINGS:
             raise RuleBroken(f"{role} id {row[position]!r} is null; fill it in or remove the row")
+        if rules.whole_ids:
+            ids = parse_ids(pa.array([row[position]], pa.string()), as_text=False)
+            require_kind(ids, f"{role} id {row[position].strip()!r}", rules)
     times = check_time(row[roles.time].strip(), rules.time)
     for position in _numeric(roles, rules):
         field, is_feature = row[position].strip(), position != roles.label
         if is_feature and rules.features.wish.fill and field in MISSING_SPELLINGS:
             continue
-        hint = " or pass --fill 0 or --fill mean" if is_feature and field in MISSING_SPELLINGS else ""
+        may_fill = is_feature and not rules.time.is_kept and field in MISSING_SPELLINGS
+        hint = " or pass --fill 0 or --fill mean" if may_fill else ""
         check_number(field, f"column {roles.names[position]!r}", form.decimal_comma, hint)
     if roles.feature_row is not None:
         _check_feature_row(row[roles.feature_row], rules.num_feature_rows)
     return times
+
+
+def require_kind(ids: pa.Array, what: str, rules: Rules) -> None:
+    """Ids are text or whole numbers, of a log and of all that is appended to it."""
+    if rules.whole_ids and not pa.types.is_integer(ids.type):
+        raise RuleBroken(
+            f"{what} is text, but all ids of this log are whole numbers; correct it, or convert everything "
+            "anew"
+        )
 
 
 def _numeric(roles: Roles, rules: Rules) -> list[int]:
@@ -152,9 +167,12 @@ def check_time(field: str, rule: TimeRule) -> Times:
         return parse_times(pa.array([field]), rule)
     except Rejected:
         pass
+    value = None if rule.is_dates else _as_float(field, rule.decimal_comma)
+    if rule.is_kept and value is None:
+        form = rule.format or {"iso": "ISO 8601"}.get(rule.unit, f"numbers of {rule.unit}")
+        raise RuleBroken(f"time {field!r} is not written as the log's times were ({form}); correct it")
     if rule.is_dates:
         raise _wrong_date(field, rule)
-    value = _as_float(field, rule.decimal_comma)
     if value is None and _DATE_WITH_SLASHES.match(field):
         raise RuleBroken(f"time {field!r} is a date, {_SAY_FORMAT}")
     if value is None:
@@ -203,6 +221,18 @@ def _wrong_date(field: str, rule: TimeRule) -> RuleBroken:
 
 
 def check_time_beside_others(field: str, times: Times, rules: Rules, before: TimeForm) -> None:
+    end, time = before.log_end, times[0].item()
+    if end is not None and time < end:
+        raise RuleBroken(
+            f"time {field} is before {_as_written(end, rules.time)}, the last event of the log; leave out "
+            "what "
+            "is there already, or convert everything anew with --sort"
+        )
+    if not before.keeps(times):
+        raise RuleBroken(
+            f"time {field} is finer than the log's times, which are whole {before.kept_unit}; round it, or "
+            "convert everything anew"
+        )
     if not before.accepts(times, in_order=False):
         raise RuleBroken(
             f"time {field} and those before it cannot all be kept exactly: beside fractions integers go up "

@@ -1,6 +1,7 @@
 """The sources of a conversion: each input, by what it holds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from data_prep.chunk import Source
@@ -10,17 +11,30 @@ from data_prep.raw_files import first_bytes
 from data_prep.table_readers import IpcReader, JsonLinesReader, ParquetReader, TableReader, WithPartitions
 from data_prep.table_source import TableSource
 from data_prep.text_source import TextSource
+from data_prep.values import NoEvents
 from tpnet_dist.errors import InputError
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 
 
-def open_sources(job: Conversion, spool: Path, tables: Sequence[TableReader] = ()) -> list[Source]:
+def open_sources(
+    job: Conversion, spool: Path, tables: Sequence[TableReader] = (), *, may_be_empty: bool = False
+) -> list[Source]:
     """All inputs, in order, with the same columns in the same roles. `spool`: where standard input is kept.
-    `tables`: sources in memory, instead."""
-    sources: list[Source] = [TableSource(table, job.layout, job.features.one_hot) for table in tables]
-    sources += [_open(place, job) for place in places_of(job.inputs, spool)]
+    `tables`: sources in memory, instead. `may_be_empty`: leave those without rows out, rather than refuse
+    them."""
+    makers: list[Callable[[], Source]] = [
+        partial(TableSource, table, job.layout, job.features.one_hot) for table in tables
+    ]
+    makers += [partial(_open, place, job) for place in places_of(job.inputs, spool)]
+    sources: list[Source] = []
+    for make in makers:
+        try:
+            sources.append(make())
+        except NoEvents:
+            if not may_be_empty:
+                raise
     for source in sources[1:]:
         _require_alike(sources[0], source)
     return sources

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from data_prep.places import Place
 from data_prep.raw_files import RawFile, unreadable
+from data_prep.values import NoEvents
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import SourceRecord
 
@@ -136,7 +137,7 @@ class JsonLinesReader:
         self._as_text: list[str] = []
         head = next(self._blocks(1 << 20), None)
         if head is None:
-            raise InputError(f"{self.name}: the file is empty; give a file with at least one event")
+            raise NoEvents(f"{self.name}: the file is empty; give a file with at least one event")
         self._head = head[0]
         self.schema = self._head.schema
 

@@ -11,11 +11,18 @@ import pyarrow.compute as pc
 
 from data_prep.chunk import Chunk, ChunkRejected, Rules
 from data_prep.layout import Layout, find_roles
-from data_prep.row_rules import RuleBroken, check_number, check_time, check_time_beside_others
+from data_prep.row_rules import (
+    RuleBroken,
+    check_number,
+    check_time,
+    check_time_beside_others,
+    require_kind,
+)
 from data_prep.table_readers import ROWS_PER_BATCH, TableReader
 from data_prep.times import TimeForm
 from data_prep.values import (
     NULL_SPELLINGS,
+    NoEvents,
     Rejected,
     is_text,
     parse_feature_rows,
@@ -29,6 +36,7 @@ from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
 _KEPT_BATCHES = 8
 """More than are read ahead: the one that is rejected is among them."""
 _ROWS_AT_ONCE = 4096
+_FILL = "fill it in, remove the row, or pass --fill 0 or --fill mean"
 
 Matrix = npt.NDArray[np.float32]
 
@@ -45,7 +53,7 @@ class TableSource:
         self.roles = find_roles(self.name, names, layout, has_names=True)
         self._head = reader.head()
         if not self._head.num_rows:
-            raise InputError(f"{self.name}: holds no rows; give a table with at least one event")
+            raise NoEvents(f"{self.name}: holds no rows; give a table with at least one event")
         self._decimal_comma, self._one_hot = layout.decimal_comma, one_hot
         self._require_types()
         self._widths = {position: self._width_of(position) for position in self.roles.features}
@@ -201,9 +209,14 @@ class TableSource:
 
     def _pass_unseen(self, batch: pa.RecordBatch, rules: Rules, before: TimeForm) -> bool:
         try:
-            times = self._parse(batch, rules, 0, 0).time
+            chunk = self._parse(batch, rules, 0, 0)
         except Rejected:
             return False
+        if rules.whole_ids and not (
+            pa.types.is_integer(chunk.src.type) and pa.types.is_integer(chunk.dst.type)
+        ):
+            return False
+        times = chunk.time
         if not before.accepts(times, in_order=rules.must_be_sorted):
             return False
         before.observe(times)
@@ -212,7 +225,7 @@ class TableSource:
     def _check_row(self, row: pa.RecordBatch, rules: Rules, before: TimeForm) -> None:
         roles = self.roles
         for role, position in (("source", roles.src), ("destination", roles.dst)):
-            self._check_id(self._column(row, position), role)
+            self._check_id(self._column(row, position), role, rules)
         column = self._column(row, roles.time)
         written = column[0].as_py() if column[0].is_valid else None
         if written is None:
@@ -233,16 +246,17 @@ class TableSource:
             self._check_number(self._column(row, position), position, rules)
         before.observe(times)
 
-    def _check_id(self, column: pa.Array, role: str) -> None:
+    def _check_id(self, column: pa.Array, role: str, rules: Rules) -> None:
         value = column[0].as_py()
         if value is None or (isinstance(value, str) and value.strip() in NULL_SPELLINGS):
             raise RuleBroken(f"{role} id {value!r} is null; fill it in or remove the row")
         try:
-            parse_ids(column, as_text=False)
+            ids = parse_ids(column, as_text=False)
         except Rejected:
             raise RuleBroken(
                 f"{role} id {value!r} is neither text nor a whole number of 64 bits; correct it"
             ) from None
+        require_kind(ids, f"{role} id {value!r}", rules)
 
     def _check_number(self, column: pa.Array, position: int, rules: Rules) -> None:
         name, width = self.roles.names[position], self._widths.get(position)
@@ -250,9 +264,8 @@ class TableSource:
         if name in wish.one_hot or (value is None and wish.fill and width is None):
             return
         if value is None:
-            raise RuleBroken(
-                f"{what} is missing; fill it in, remove the row, or pass --fill 0 or --fill mean"
-            )
+            hint = "fill it in or remove the row" if rules.time.is_kept else _FILL
+            raise RuleBroken(f"{what} is missing; {hint}")
         if width is None:
             check_number(str(value).strip(), what, self._decimal_comma)
             return

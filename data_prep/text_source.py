@@ -17,7 +17,7 @@ from data_prep.places import Place
 from data_prep.raw_files import RawFile, first_lines, open_text, unreadable
 from data_prep.row_rules import TextForm, raise_first_offence
 from data_prep.times import TimeForm
-from data_prep.values import Rejected, parse_feature_rows, parse_numbers, parse_times
+from data_prep.values import NoEvents, Rejected, parse_feature_rows, parse_numbers, parse_times
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.preparation import SourceRecord, TimeUnit
@@ -42,14 +42,12 @@ class TextSource:
         before = _lines_to_skip(lines, layout.comment)
         lines = [line for line in lines[before:] if not _is_comment(line, layout.comment)]
         if not lines:
-            raise InputError(f"{self.name}: the file is empty; give a file with at least one event")
+            raise NoEvents(f"{self.name}: the file is empty; give a file with at least one event")
         delimiter = layout.delimiter or _guess_delimiter(self.name, lines)
         rows = _first_rows(self.name, lines, delimiter)
         has_header = _looks_like_header(rows[0]) if layout.header is None else layout.header
         if has_header and len(rows) == 1:
-            raise InputError(
-                f"{self.name}: only a header line, no events; give a file with at least one event"
-            )
+            raise NoEvents(f"{self.name}: only a header line, no events; give a file with at least one event")
         has_names = has_header and layout.names_its_columns
         names = [name.strip() for name in rows[0]] if has_names else _positions(rows[has_header])
         self.form = TextForm(
@@ -95,7 +93,7 @@ class TextSource:
         if count.num_quotes and (count.num_quotes % 2 or count.num_lines() != first_row):
             self._require_closed_quotes()
         if not first_row:
-            raise InputError(f"{self.name}: holds no events; give a file with at least one")
+            raise NoEvents(f"{self.name}: holds no events; give a file with at least one")
 
     def explain(self, rules: Rules, from_row: int, before: TimeForm) -> NoReturn:
         raise_first_offence(self.place, self.form, self.roles, rules, from_row=from_row, before=before)
@@ -124,7 +122,7 @@ class TextSource:
         except pa.ArrowInvalid as error:
             if "Empty CSV file" not in str(error):
                 raise
-            raise InputError(f"{self.name}: holds no events; give a file with at least one") from error
+            raise NoEvents(f"{self.name}: holds no events; give a file with at least one") from error
 
     def _parse(self, batch: pa.RecordBatch, rules: Rules, first_row: int, bytes_read: int) -> Chunk:
         roles = self.roles

@@ -28,14 +28,39 @@ class TimeForm:
     last_time: int | float | None = None
     lowest: int | float = np.inf
     highest: int | float = -np.inf
+    log_end: int | float | None = None
+    """The time of the last event of a log that is appended to."""
+    kept_unit: TickUnit | None = None
+    """What that log counts, if its times are whole."""
     _date_units: list[str] = field(default_factory=lambda: list(_NANOSECONDS))
     _digests: dict[str, "hashlib._Hash"] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, rule: TimeRule, log_end: int | float, dtype: TimeType, unit: TickUnit) -> "TimeForm":
+        """The form of a log's times, for those that come after its end."""
+        if rule.is_dates:
+            log_end = int(log_end) * _NANOSECONDS[unit]
+        form = cls(rule, has_fractions=dtype == "float64", last_time=log_end, log_end=log_end)
+        form.kept_unit = unit if dtype == "int64" else None
+        if rule.is_dates:
+            form._date_units = [unit]
+        return form
+
+    def keeps(self, times: Times) -> bool:
+        """Whether the log that is appended to can hold them as exactly as they are."""
+        if self.kept_unit is None:
+            return True
+        if not self.rule.is_dates:
+            return times.dtype == np.int64
+        return not (times % _NANOSECONDS[self.kept_unit]).any()
 
     def accepts(self, times: Times, *, in_order: bool) -> bool:
         """Whether `times` may follow what was observed: exact in one form with it and, if asked, in order."""
         has_fractions = self.has_fractions or times.dtype == np.float64
         largest = self._largest(times)
         if has_fractions and largest > EXACT_IN_FLOAT64:
+            return False
+        if not self.keeps(times) or (self.log_end is not None and times.min() < self.log_end):
             return False
         if not in_order:
             return True
@@ -45,7 +70,7 @@ class TimeForm:
     def observe(self, times: Times) -> None:
         self.largest_integer = self._largest(times)
         self.has_fractions |= times.dtype == np.float64
-        if self.rule.is_dates:
+        if self.rule.is_dates and self.log_end is None:
             self._date_units = [
                 unit for unit in self._date_units if unit == "ns" or not (times % _NANOSECONDS[unit]).any()
             ]
@@ -91,10 +116,10 @@ class TimeForm:
 class TimeRanks:
     """Replace each distinct time by its rank × step, over a stream in time order."""
 
-    def __init__(self, step: float) -> None:
+    def __init__(self, step: float, *, rank: int = -1, last: int | float | None = None) -> None:
+        """`rank`, `last`: of the last event of a log that is appended to, and its time."""
         self.step = int(step) if float(step).is_integer() else step
-        self._rank = -1
-        self._last: int | float | None = None
+        self._rank, self._last = rank, last
 
     @property
     def dtype(self) -> TimeType:

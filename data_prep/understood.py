@@ -18,6 +18,7 @@ from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
 
 if TYPE_CHECKING:
     from data_prep.first_pass import FirstPass
+    from data_prep.log_before import LogBefore
 
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Tell = Callable[[str], None]
@@ -52,6 +53,8 @@ def say_columns(source: Source, job: Conversion, rule: TimeRule, tell: Tell) -> 
     if roles.unused:
         more = ", …" if len(roles.unused) > 2 * _SHOWN_NAMES else ""
         tell(f"  {'not used':<12} {', '.join(roles.unused[: 2 * _SHOWN_NAMES])}{more}")
+    if rule.is_kept:
+        return  # say_appended looks at what is new beside the log
     for doubt in (*_doubts_about_names(source, job), *_doubts_about_time(source, sample, job, rule)):
         _raise_or_tell(doubt, job, tell)
 
@@ -78,6 +81,54 @@ def say_log(first: "FirstPass", job: Conversion, tell: Tell) -> None:
     name = job.inputs_name
     for doubt in _doubts_about_span(name, first.events, low, high, tick, rule, job):
         _raise_or_tell(doubt, job, tell)
+
+
+def say_appended(first: "FirstPass", before: "LogBefore", job: Conversion, tell: Tell) -> None:
+    """Times and ids of events that are appended; refuse what is implausible beside the log."""
+    rule, times, log = first.rule, first.times, before.manifest
+    tick = 1e-9 if rule.is_dates else SECONDS_PER_TICK[rule.unit]
+    low, high = times.lowest, times.highest
+    ends = f"{low} to {high} {rule.unit}"
+    if rule.is_dates or are_unix_times(low, high, tick):
+        ends = f"{date_of(low * tick)} to {date_of(high * tick)}"
+    end = low if times.log_end is None else times.log_end
+    gap = f"{duration((low - end) * tick)} after" if low > end else "at the time of"
+    tell(f"  {'times':<12} {ends}, the first {gap} the log's last")
+    new = sum(len(ids) - ids.num_before for ids in before.maps)
+    known = sum(int(np.count_nonzero(ids.degree[: ids.num_before])) for ids in before.maps)
+    tell(f"  {'ids':<12} {known:,} of the log's {log.nodes:,} nodes, {new:,} new ones")
+    for name, count in first.reading.num_gaps.items():
+        tell(f"  {'missing':<12} {count:,} values of {name}, filled as in the log")
+    for name, categories in first.reading.unknown_categories.items():
+        tell(f"  {'new values':<12} of {name}: {', '.join(categories[:_SHOWN_NAMES])}; they become zeros")
+    for doubt in _doubts_beside_log(first, before, (high - end) * tick, known):
+        _raise_or_tell(doubt, job, tell)
+
+
+def _doubts_beside_log(first: "FirstPass", before: "LogBefore", seconds: float, known: int) -> Iterator[str]:
+    name, folder, rule, times = first.name, before.log.folder, first.rule, first.times
+    if not rule.is_dates and (unit := _likelier_unit(times.lowest, times.highest, rule)):
+        log = before.manifest
+        if unit != rule.unit and are_unix_times(log.first_time, log.last_time, log.seconds_per_tick):
+            yield (
+                f"{name}: times such as {times.lowest} are taken as {_UNIT_NAMES[rule.unit]}, as those of "
+                f"{folder} "
+                f"are, but look like {_UNIT_NAMES[unit]} since 1970; write them in {_UNIT_NAMES[rule.unit]}, "
+                "or "
+                "--yes to take them as they are"
+            )
+            return
+    if seconds > MAX_YEARS * _YEAR:
+        yield (
+            f"{name}: times up to {times.highest} are {duration(seconds)} after the last event of {folder}; "
+            "correct them, or --yes to take them as they are"
+        )
+    if not known and first.events >= MANY_EVENTS:
+        yield (
+            f"{name}: none of its ids is one of the {before.manifest.nodes:,} of {folder}; check that it is "
+            "of "
+            "the same kind, or --yes to append it"
+        )
 
 
 def _raise_or_tell(doubt: str, job: Conversion, tell: Tell) -> None:

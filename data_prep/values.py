@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import Times
 from tpnet_dist.events.text_columns import (
@@ -27,6 +28,11 @@ class Rejected(Exception):
     """A chunk holds a row that breaks a rule."""
 
 
+class NoEvents(InputError):
+    """A source has no rows: a mistake where a log is made of it, and nothing to do where one is appended
+    to."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimeRule:
     """What values of the time column mean."""
@@ -34,6 +40,8 @@ class TimeRule:
     unit: TimeUnit = "s"
     format: str | None = None
     decimal_comma: bool = False
+    is_kept: bool = False
+    """As a log was read that is appended to."""
 
     @property
     def is_dates(self) -> bool:

@@ -17,6 +17,7 @@ import polars as pl
 from tpnet_dist.config.keys import keys_of
 from tpnet_dist.config.keyword_settings import call_settings, value_of
 from tpnet_dist.config.schema import Baseline, Config, NegativeKind
+from tpnet_dist.config.train_args import OwnFlags
 from tpnet_dist.distributed.rank_scope import process_restored, rank_scope
 from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.evaluate import EvaluateCommand, evaluate_on_ranks
@@ -106,6 +107,8 @@ def fit(
     preset: str | None = None,
     config: Path | str | None = None,
     run_dir: Path | str | None = None,
+    continue_from: Path | str | None = None,
+    learn_old_test: bool = False,
     fresh: bool = False,
     **settings: object,
 ) -> Run:
@@ -114,7 +117,9 @@ def fit(
     Settings are keys of the configuration, with two underscores for the dot: `memory__decay=1e-7`,
     `training__seeds=[0, 1]`. They change those of the TOML file `config`, which change those of the `preset`.
     If `run_dir` holds an interrupted run, that one goes on, unless the run is to be `fresh`: then it is
-    refused. A finished run is returned as it is. Without `run_dir` one is made up in `runs/`.
+    refused. A finished run is returned as it is, or goes on if it may last longer than before. Without
+    `run_dir` one is made up in `runs/`. `continue_from`: a run whose weights, optimizer and settings are
+    taken, as --continue-from does.
 
     One process trains on one rank; in a script under torchrun every rank makes the same call, and the ranks
     train together. What cannot be used raises InputError, with one sentence.
@@ -123,7 +128,15 @@ def fit(
     when they come again two seconds later, they do what they did before. In another thread they do that
     always, and the run goes on from its last checkpoint.
     """
-    asked = call_settings(data, preset, config, run_dir, fresh, settings)
+    own = OwnFlags(
+        preset=preset,
+        config=_path(config),
+        run_dir=_path(run_dir),
+        continue_from=_path(continue_from),
+        learn_old_test=learn_old_test,
+        fresh=fresh,
+    )
+    asked = call_settings(data, own, settings)
     with process_restored(), rank_scope("tpnet_dist.fit", timeout_of(asked)) as world:
         outcome = train_on_ranks(asked, world, again=_again)
     run = Run(outcome.run_dir)
@@ -131,6 +144,10 @@ def fit(
     if outcome.stopped:
         raise RunStopped(outcome.stopped, run)
     return run
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return None if given is None else Path(given)
 
 
 def open_run(path: Path | str) -> Run:

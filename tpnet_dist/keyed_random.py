@@ -40,8 +40,12 @@ def mix_in(state: Tensor, number: int) -> Tensor:
 
 def words_of(state_B: Tensor, count: int) -> Tensor:
     """`count` words of 64 random bits from each state, (B, count)."""
-    counter_M = torch.arange(1, count + 1, device=state_B.device) * _signed(GOLDEN)
-    return _mix(state_B[:, None] + counter_M)
+    return words_at(state_B[:, None], torch.arange(1, count + 1, device=state_B.device))
+
+
+def words_at(state: Tensor, number: Tensor) -> Tensor:
+    """The words of 64 random bits with these numbers, counted from 1, from each state."""
+    return _mix(state + number * _signed(GOLDEN))
 
 
 def fractions_of(key: SampleKey, query_B: Tensor, count: int) -> Tensor:

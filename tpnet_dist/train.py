@@ -39,7 +39,7 @@ def _run(settings: TrainSettings) -> None:
         logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
     with rank_scope(PROGRAM, timeout_of(settings)) as world:
         if settings.check:
-            preflight = Preflight.of(_agreed_config(settings, world), world)
+            preflight = Preflight.of(_agreed_config(settings, world, settings.run_dir), world)
             if world.rank == 0:
                 preflight.show(Console())
             return
@@ -77,7 +77,7 @@ def train_on_ranks(
     from tpnet_dist.report.page import write_page
     from tpnet_dist.training.run import train
 
-    config = _agreed_config(settings, world)
+    config = _agreed_config(settings, world, settings.run_dir)
     run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config, world))
     world.phase.again = again(None if settings.run_dir else run_dir)
     stopped = ""
@@ -92,13 +92,15 @@ def train_on_ranks(
     return TrainOutcome(run_dir, stopped)
 
 
-def _agreed_config(settings: TrainSettings, world: "World") -> Config:
+def _agreed_config(settings: TrainSettings, world: "World", run_dir: Path | None) -> Config:
     """Return the settings with a data folder, checked before anything that depends on all ranks having the
     same."""
     from tpnet_dist.config.keys import values_of
+    from tpnet_dist.training.continued import settled
 
     world.require_agreement({**values_of(settings.config), **settings.besides_config()})
-    return _with_data(settings.config, world)
+    config = _with_data(settings.config, world)
+    return world.on_first_rank(lambda: settled(config, run_dir, learn_old_test=settings.learn_old_test))
 
 
 def _with_data(config: Config, world: "World") -> Config:

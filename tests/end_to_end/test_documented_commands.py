@@ -41,6 +41,7 @@ RUNS = ("mine", "uci", "uci-seed-0", "uci-seed-1", "uci-timestamps", "uci-0", "u
 LAST = 1_700_000_000
 """When the last event of the user's log was, by what docs/prediction.md asks about."""
 QUICK_START = "docs/quick-start.md"
+EVERY_DAY = "docs/new-data-every-day.md"
 CHEAP = ("docs/report.md", "docs/synthetic-logs.md")
 """Pages whose commands take a few seconds; `make test` runs them."""
 
@@ -83,6 +84,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     csv(folder / "items.csv", "dst", *items)
     csv(folder / "today.csv", "src,dst,time", f"ann,x,{LAST + 60}", f"new,y,{LAST + 120}")
     csv(folder / "links.csv", "src,dst", "1,2", "2,3")
+    for night, name in enumerate(("tonight", "tomorrow")):
+        later = [f"{users[n % 30]},{items[n % 20]},{LAST + 3600 * (night + 1) + n}" for n in range(120)]
+        csv(folder / f"{name}.csv", "user,item,when", *later, f"new{night},x,{LAST + 3600 * (night + 2)}")
     (folder / "small.toml").write_text(SMALL_SETTINGS)
     for name in ("launch", "tests", "pyproject.toml"):
         (folder / name).symlink_to(ROOT / name)
@@ -138,6 +142,25 @@ def test_commands_of_short_pages_run(folder: Path, page: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in (QUICK_START, *CHEAP)])
 def test_commands_of_the_pages_run(folder: Path, page: str) -> None:
     run_page(page, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_nightly_script_learns_from_two_nights(folder: Path) -> None:
+    [script] = blocks_of(ROOT / EVERY_DAY, "sh")
+    (folder / "nightly.sh").write_text(script)
+    (folder / "runs" / "newest").write_text("runs/mine\n")
+    for night, name in enumerate(("tonight", "tomorrow")):
+        os.utime(folder / f"{name}.csv", (LAST + 86400 * night,) * 2)
+        shell(f"sh nightly.sh {name}.csv", folder)
+        newest = folder / (folder / "runs" / "newest").read_text().strip()
+        assert (newest / "evaluation.json").exists()
+        assert len((folder / "best.csv").read_text().splitlines()) == 1 + 2 * 5
+    log = EventLog(folder / "data" / "mine")
+    assert [version.events for version in log.manifest.history] == [600, 721, 842]
+    # a night that was broken off at its end is repeated
+    shell("python -m data_prep append tomorrow.csv data/mine", folder)
+    assert len(EventLog(folder / "data" / "mine")) == 842
 
 
 @pytest.mark.parametrize(("page", "number"), PYTHON_BLOCKS)

@@ -36,6 +36,7 @@ _SMALL_MODEL = {
     "--training.max-steps": "4",
 }
 _SMALLER: dict[str, dict[str, str]] = {
+    "--continue-from": {},  # has the settings of the other run
     "-m tpnet_dist.train": _SMALL_MODEL,
     "launch/one_node.sh": _SMALL_MODEL,
     "-m tpnet_dist.evaluate": {"--mrr-negatives": "5"},

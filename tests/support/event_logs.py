@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.features import EDGE_FEATURES_NAME, NODE_FEATURES_NAME, Features, FeatureWriter
-from tpnet_dist.events.manifest import FeatureRecord
+from tpnet_dist.events.file_records import FeatureRecord
 from tpnet_dist.events.writer import EventLogWriter
 
 

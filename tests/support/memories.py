@@ -59,7 +59,7 @@ def explicit_memory(num_nodes: int, kind: WalkKind, decay: float) -> Memory:
 def state_of(memory: Memory) -> dict[str, Tensor]:
     """This rank's block, not a copy; blocks follow one another in the order of ranks."""
     memory.assert_all_recorded()
-    clock, *degree = map(torch.from_numpy, memory.table.own_clocks())
+    clock, *degree = memory.table.own_clocks()
     return {"rows": memory.table.rows_NLD, "clock": clock, "degree": degree[0] if degree else clock[:0]}
 
 

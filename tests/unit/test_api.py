@@ -20,13 +20,14 @@ from tpnet_dist.api import Run
 from tpnet_dist.config.keyword_settings import call_settings
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import write_config
-from tpnet_dist.config.train_args import TrainSettings, parse_train
+from tpnet_dist.config.train_args import OwnFlags, TrainSettings, parse_train
 from tpnet_dist.distributed.rank_scope import process_restored
 
 
 def asked(data: Path | str | None = "data/mine", **given: Any) -> TrainSettings:
-    own = {name: given.pop(name, None) for name in ("preset", "config", "run_dir")}
-    return call_settings(data, **own, fresh=given.pop("fresh", False), keywords=given)
+    own: dict[str, Any] = {name: given.pop(name, None) for name in ("preset", "config", "run_dir")}
+    own = {name: value if name == "preset" or value is None else Path(value) for name, value in own.items()}
+    return call_settings(data, OwnFlags(**own, fresh=given.pop("fresh", False)), given)
 
 
 REFUSED: list[dict[str, Any]] = [

@@ -1,18 +1,20 @@
 """Put planned links and the rows that were read for them together: what the model is asked."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from tpnet_dist.batches.links import LinkBlock, PlannedLinks
+from tpnet_dist.batches.links import LinkBlock, PlannedLinks, PreparedLinks
+from tpnet_dist.distributed.packed_copy import Parcel
 from tpnet_dist.files.read_ahead import read_ahead
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.memory import FetchedRows, Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
 from tpnet_dist.models.common.dropout import event_keys
-from tpnet_dist.models.link_batch import Hop, LinkBatch
+from tpnet_dist.models.link_batch import Hop, LinkBatch, Prepared
 
 PlannedRows = tuple[PlannedLinks, FetchedRows | None]
 """Links of a batch with their rows; the rows are None without a memory."""
@@ -21,12 +23,41 @@ Microbatch = list[LinkBatch]
 
 
 def rows_ahead(
-    memory: Memory | None, requests: Iterable[MemoryRequest[PlannedLinks]], *, prefetch: int
+    memory: Memory | None,
+    requests: Iterable[MemoryRequest[PlannedLinks]],
+    *,
+    prefetch: int,
+    maker: "LinkBatchMaker | None" = None,
+    dropout: SampleKey | None = None,
 ) -> Iterator[PlannedRows]:
-    """Yield planned links with their rows, up to `prefetch` batches ahead of the model."""
+    """Yield planned links with their rows, up to `prefetch` batches ahead of the model.
+
+    `maker`: whoever makes batches of them; for a GPU it does ahead what it can, with the `dropout` it will be
+    given.
+    """
+    if maker is not None and maker.device.type != "cpu":
+        given, ready = maker, requests
+        requests = (replace(each, note=given.prepared(each.note, dropout)) for each in ready)
     if memory is not None:
         return fetch_ahead(memory, requests, prefetch=prefetch)
-    return read_ahead(((request.note, None) for request in requests), prefetch, to_the_brim=True)
+    links = (request.note for request in requests)
+    if maker is None or maker.device.type == "cpu":
+        return read_ahead(((each, None) for each in links), prefetch, to_the_brim=True)
+    return _arriving(read_ahead(_parcels(links, maker.device), prefetch, to_the_brim=True))
+
+
+def _parcels(links: Iterable[PlannedLinks], device: torch.device) -> Iterator[Parcel]:
+    # a thread that pins memory has a context, on the first GPU unless it says otherwise
+    torch.cuda.set_device(device)
+    for each in links:
+        yield Parcel([each], device)
+
+
+def _arriving(parcels: Iterator[Parcel]) -> Iterator[PlannedRows]:
+    with closing(parcels):  # type: ignore[type-var]
+        for parcel in parcels:
+            [planned] = parcel.arrive()
+            yield planned, None
 
 
 @dataclass(frozen=True)
@@ -36,6 +67,8 @@ class LinkBatchMaker:
     device: torch.device
     dtype: torch.dtype = torch.float32
     """The type of the model's weights, and of the features that meet them."""
+    prepare: Callable[[LinkBatch], Prepared] | None = None
+    """What the model makes of a batch ahead, for a GPU."""
 
     def microbatches(
         self, planned: PlannedLinks, rows: FetchedRows | None, dropout: SampleKey | None = None
@@ -49,26 +82,38 @@ class LinkBatchMaker:
     ) -> list[LinkBatch]:
         """Make this rank's slice in one: a `LinkBatch` for each block. `dropout`: the seed and epoch by whose
         draws values are dropped; none are without."""
-        features_UF = self._moved_features(planned.node_features_UF)
-        keys_B = None if dropout is None else self._moved(event_keys(*dropout, planned.events_B))
+        if planned.prepared is None:
+            [planned] = Parcel([self.prepared(planned, dropout)], self.device).arrive()
+        links = planned.prepared
+        assert links is not None and links.dropout == dropout, (links, dropout)
+        if rows is None:
+            return links.batches
+        return [self._with_rows(batch, rows, links.read_time_B) for batch in links.batches]
+
+    def prepared(self, planned: PlannedLinks, dropout: SampleKey | None) -> PlannedLinks:
+        """The same with all that needs no row, on the host."""
+        features_UF = self._features(planned.node_features_UF)
+        keys_B = None if dropout is None else event_keys(*dropout, planned.events_B)
         hops = tuple(self._hop(hop, dropout) for hop in planned.hops)
         batches = []
         for number, block in enumerate(planned.blocks):
             # events of further blocks drop otherwise than those of the first
             block_keys_B = None if keys_B is None else keys_B ^ number
             batch = replace(self._batch(block, features_UF, block_keys_B), hops=hops)
-            batches.append(batch if rows is None else self._with_rows(batch, rows, planned.read_time_B))
-        return batches
+            if self.prepare is not None and self.device.type != "cpu":
+                batch = replace(batch, prepared=self.prepare(batch))
+            batches.append(batch)
+        return replace(planned, prepared=PreparedLinks(batches, planned.read_time_B, dropout))
 
     def _batch(self, block: LinkBlock, features_UF: Tensor | None, keys_B: Tensor | None) -> LinkBatch:
         return LinkBatch(
-            ends_BS=self._moved(block.ends_BS),
-            neighbors_BSM=self._moved(block.neighbors_BSM),
+            ends_BS=block.ends_BS,
+            neighbors_BSM=block.neighbors_BSM,
             neighbor_mask_BSM=block.mask_BSM,
-            elapsed_BSM=self._moved(block.elapsed_BSM),
+            elapsed_BSM=block.elapsed_BSM,
             node_features_UF=features_UF,
-            edge_features_BSMF=self._moved_features(block.edge_features_BSMF),
-            neighbor_means_BSF=self._moved_features(block.neighbor_means_BSF),
+            edge_features_BSMF=self._features(block.edge_features_BSMF),
+            neighbor_means_BSF=self._features(block.neighbor_means_BSF),
             repeats_BSM=block.repeats_BSM,
             hop_rows_BSM=block.hop_rows_BSM,
             dropout_keys_B=keys_B,
@@ -76,19 +121,12 @@ class LinkBatchMaker:
 
     def _hop(self, hop: Hop, dropout: SampleKey | None) -> Hop:
         assert hop.dropout_keys_V is not None, "rows are told apart by their keys"
-        keys_V = None if dropout is None else self._moved(event_keys(*dropout, hop.dropout_keys_V))
-        return replace(
-            hop,
-            nodes_V=self._moved(hop.nodes_V),
-            neighbors_VM=self._moved(hop.neighbors_VM),
-            elapsed_VM=self._moved(hop.elapsed_VM),
-            edge_features_VMF=self._moved_features(hop.edge_features_VMF),
-            dropout_keys_V=keys_V,
-        )
+        keys_V = None if dropout is None else event_keys(*dropout, hop.dropout_keys_V)
+        return replace(hop, edge_features_VMF=self._features(hop.edge_features_VMF), dropout_keys_V=keys_V)
 
     def _with_rows(self, batch: LinkBatch, rows: FetchedRows, read_time_B: Tensor) -> LinkBatch:
         ends_BS, neighbors_BSM = batch.ends_BS, batch.neighbors_BSM
-        time_B1 = self._moved(read_time_B)[:, None]
+        time_B1 = read_time_B[:, None]
         end_factors = rows.read_factors(ends_BS.flatten(), time_B1.expand_as(ends_BS).flatten())
         neighbor_factors = rows.read_factors(
             neighbors_BSM.flatten(), time_B1[:, :, None].expand_as(neighbors_BSM).flatten()
@@ -105,9 +143,5 @@ class LinkBatchMaker:
             }
         )
 
-    def _moved_features(self, features: Tensor | None) -> Tensor | None:
-        return None if features is None else self._moved(features.to(self.dtype))
-
-    def _moved(self, tensor: Tensor) -> Tensor:
-        """Copy a tensor to the device without waiting: the host goes on while a GPU is busy."""
-        return tensor.to(self.device, non_blocking=True)
+    def _features(self, features: Tensor | None) -> Tensor | None:
+        return None if features is None else features.to(self.dtype)

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from tpnet_dist.models.link_batch import Hop
+from tpnet_dist.keyed_random import SampleKey
+from tpnet_dist.models.link_batch import Hop, LinkBatch
+
+LinkOrHop = TypeVar("LinkOrHop", LinkBatch, Hop)
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,64 @@ class PlannedLinks:
     which draw; with seed and epoch they make the keys of dropout."""
     microbatches: tuple[slice, ...]
     """Which of these events each microbatch has; some may be empty."""
+    prepared: "PreparedLinks | None" = None
+    """What the model is asked, where it was made ahead."""
 
     def __len__(self) -> int:
         return len(self.events_B)
+
+    def tensors(self) -> list[Tensor]:
+        """What of it goes to a device."""
+        return [] if self.prepared is None else self.prepared.tensors()
+
+    def at(self, tensors: Sequence[Tensor]) -> "PlannedLinks":
+        return self if self.prepared is None else replace(self, prepared=self.prepared.at(tensors))
+
+
+ON_HOST = ("neighbor_mask_BSM", "repeats_BSM", "hop_rows_BSM", "mask_VM", "rows_VM")
+"""By these is chosen what is computed, so they stay."""
+
+
+@dataclass(frozen=True)
+class PreparedLinks:
+    """What the model is asked, but for rows: a batch for each block."""
+
+    batches: list[LinkBatch]
+    read_time_B: Tensor
+    dropout: SampleKey | None
+    """By which its keys were made."""
+
+    def tensors(self) -> list[Tensor]:
+        """Blocks share some."""
+        found = {id(self.read_time_B): self.read_time_B}
+        for batch in self.batches:
+            for each in (batch, *batch.hops):
+                found |= {id(tensor): tensor for tensor in _sent(each).values()}
+        own = [batch.prepared.tensors() for batch in self.batches if batch.prepared is not None]
+        return [*found.values(), *(tensor for each in own for tensor in each)]
+
+    def at(self, tensors: Sequence[Tensor]) -> "PreparedLinks":
+        there = dict(zip(map(id, self.tensors()), tensors, strict=True))
+        hops = {id(hop): _moved(hop, there) for batch in self.batches for hop in batch.hops}
+        batches = []
+        for batch in self.batches:
+            prepared = batch.prepared and batch.prepared.at(
+                [there[id(each)] for each in batch.prepared.tensors()]
+            )
+            moved = replace(_moved(batch, there), hops=tuple(hops[id(hop)] for hop in batch.hops))
+            batches.append(replace(moved, prepared=prepared))
+        return PreparedLinks(batches, there[id(self.read_time_B)], self.dropout)
+
+
+def _sent(batch: LinkBatch | Hop) -> dict[str, Tensor]:
+    """Its tensors that go to the device, by name."""
+    everything = vars(batch).items()
+    return {name: each for name, each in everything if isinstance(each, Tensor) and name not in ON_HOST}
+
+
+def _moved(batch: LinkOrHop, there: dict[int, Tensor]) -> LinkOrHop:
+    moved: Any = {name: there[id(tensor)] for name, tensor in _sent(batch).items()}
+    return replace(batch, **moved)
 
 
 def with_places(

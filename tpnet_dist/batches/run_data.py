@@ -32,9 +32,9 @@ class OpenedLog:
     train_plan: BatchPlan
 
     @classmethod
-    def read(cls, config: Config) -> "OpenedLog":
-        """Open a log and read it a few times, but none of its features."""
-        log = EventLog(config.data.folder)
+    def read(cls, config: Config, log_id: str | None = None) -> "OpenedLog":
+        """Open a log and read it a few times, but none of its features. `log_id`: as it was then."""
+        log = EventLog(config.data.folder, log_id=log_id)
         split = split_of(log, config.data)
         return cls(log, split, plan_of(split.train, config, config.training.batch_size))
 
@@ -155,6 +155,7 @@ def split_of(log: EventLog, data: DataConfig) -> Split:
         test_share=data.test_share,
         new_node_share=data.new_node_share,
         seed=data.split_seed,
+        held_out=range(*(data.held_out or (0, 0))),
     )
 
 

@@ -10,28 +10,24 @@ from tpnet_dist.config.toml_files import model_named
 from tpnet_dist.config.train_args import OwnFlags, TrainSettings, settings_of
 from tpnet_dist.errors import InputError
 
-_ARGUMENTS = ("data", "preset", "config", "run_dir", "fresh")
+_ARGUMENTS = ("data", "preset", "config", "run_dir", "continue_from", "learn_old_test", "fresh")
 """Keywords of `fit` besides settings: a keyword that nobody knows may be meant for one of them."""
 
 
 def call_settings(
     data: Path | str | None,
-    preset: str | None,
-    config: Path | str | None,
-    run_dir: Path | str | None,
-    fresh: bool,
+    own: OwnFlags,
     keywords: Mapping[str, object],
 ) -> TrainSettings:
     """All that a call of `fit` says; InputError with one sentence where it cannot be used."""
-    file, name = None if config is None else Path(config), keywords.get("model__name")
-    model = model_named(None if name is None else str(name), preset, file)
+    name = keywords.get("model__name")
+    model = model_named(None if name is None else str(name), own.preset, own.config, own.continue_from)
     said = _keyword_layer(keywords, model)
     if data is not None:
         if "data.folder" in said:
             raise InputError(f"data is {data} and data__folder {said['data.folder']}; give one of them")
         said["data.folder"] = str(data)
-    folder = None if run_dir is None else Path(run_dir)
-    return settings_of(OwnFlags(preset=preset, config=file, run_dir=folder, fresh=fresh), said, model)
+    return settings_of(own, said, model)
 
 
 def value_of(key: Key, value: object) -> object:

@@ -53,6 +53,9 @@ class DataConfig:
     """Share of the nodes whose events leave training, to be met as new ones."""
     split_seed: int = 2020
     """Which nodes those are, the same for all seeds of a run; 2020 are those DyGLib keeps out."""
+    held_out: tuple[int, ...] = ()
+    """Events that stay out of training too: the number of the first, and that after the last. A run that goes
+    on from another has the test part of that one here."""
 
     def __post_init__(self) -> None:
         for name in ("val_share", "test_share"):
@@ -66,6 +69,14 @@ class DataConfig:
             "lower one of them",
         )
         _require(0 <= self.new_node_share <= 1, "data.new_node_share", self.new_node_share, "within 0…1")
+        is_range = len(self.held_out) in (0, 2) and min(self.held_out, default=0) >= 0
+        _require(
+            is_range and list(self.held_out) == sorted(self.held_out),
+            "data.held_out",
+            list(self.held_out),
+            "the first event and that after the last, such as [8500, 10000]",
+            "leave it away for none",
+        )
         _require(0 <= self.split_seed < 2**31, "data.split_seed", self.split_seed, f"within 0…{2**31 - 1}")
 
 
@@ -146,6 +157,8 @@ class TrainingConfig:
     """Parts of every batch that are scored each by itself, with gradients added in a fixed order; a power of
     two. On up to so many ranks of CPUs results are the same to the last bit. Left away: 4 on CPUs, one for
     each rank on GPUs."""
+    continue_from: str = ""
+    """Start from the weights and the optimizer of this run. The flag of that name takes its settings too."""
     epochs: int = 100
     """At most so many passes over the training events."""
     max_steps: int | None = None

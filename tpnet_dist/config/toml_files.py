@@ -46,16 +46,22 @@ def read_preset(name: str, model: str | None = None) -> Layer:
 
 def model_of(args: list[str]) -> str:
     """The name of the model that a command line asks for."""
-    name, preset, file = (flag_value(args, flag) for flag in ("model.name", "preset", "config"))
-    return model_named(name, preset, Path(file) if file else None)
+    name, preset, file, run = (
+        flag_value(args, flag) for flag in ("model.name", "preset", "config", "continue_from")
+    )
+    return model_named(name, preset, Path(file) if file else None, Path(run) if run else None)
 
 
-def model_named(name: str | None, preset: str | None, file: Path | None) -> str:
-    """The name of the model that was asked for: by its name, by a file or by a preset."""
+def model_named(name: str | None, preset: str | None, file: Path | None, run: Path | None = None) -> str:
+    """The name of the model that was asked for: by its name, by a file, by a preset or by a run to go on
+    from."""
     if name is None:
         trees = ([_tree(_content(file), str(file))] if file else []) + (
             [_preset_tree(preset)] if preset else []
         )
+        settings = run / CONFIG_NAME if run else None
+        if settings is not None and settings.is_file():
+            trees.append(_tree(_content(settings), str(settings)))
         name = next((str(tree["model.name"]) for tree in trees if "model.name" in tree), DEFAULT_MODEL)
     model_config_type(name)
     return name

@@ -11,7 +11,7 @@ from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import Layer, config_from, config_keys, keys_of, require_no_seed_is_dropped
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config
-from tpnet_dist.config.toml_files import model_of, read_layers, read_preset
+from tpnet_dist.config.toml_files import CONFIG_NAME, model_of, read_layer, read_layers, read_preset
 from tpnet_dist.errors import InputError
 
 PROGRAM = "python -m tpnet_dist.train"
@@ -26,6 +26,7 @@ class TrainSettings:
     config: Config
     run_dir: Path | None
     fresh: bool
+    learn_old_test: bool
     check: bool
     profile: int
     debug: bool
@@ -33,7 +34,13 @@ class TrainSettings:
     def besides_config(self) -> dict[str, object]:
         """What ranks must agree on too."""
         run_dir = str(self.run_dir) if self.run_dir else None
-        return {"--run-dir": run_dir, "--fresh": self.fresh, "--check": self.check, "--profile": self.profile}
+        return {
+            "--run-dir": run_dir,
+            "--fresh": self.fresh,
+            "--learn-old-test": self.learn_old_test,
+            "--check": self.check,
+            "--profile": self.profile,
+        }
 
 
 @dataclass(kw_only=True)
@@ -47,6 +54,11 @@ class OwnFlags:
     """A TOML file of settings, such as the config.toml of an earlier run."""
     run_dir: Annotated[Path | None, arg(metavar="DIR")] = None
     """Where the run is kept; if it holds an interrupted run, that one goes on."""
+    continue_from: Annotated[Path | None, arg(metavar="RUN")] = None
+    """Start from the weights, the optimizer and the settings of a run whose data folder has grown since. What
+    its weights come to on the new split is measured first; events of its test part stay out of training."""
+    learn_old_test: bool = False
+    """Train on the test part of the run that is continued too, as far as the new split has it there."""
     fresh: bool = False
     """Do not go on with a run: refuse if the run folder holds one."""
     check: bool = False
@@ -102,6 +114,10 @@ def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
     """`said`: keys of the configuration, which change those of file and preset."""
     require_no_seed_is_dropped(said)
     layers = read_layers(own.preset, own.config, model)
+    if own.continue_from is not None:
+        layers.insert(0, _settings_to_continue(own.continue_from, model))
+    elif own.learn_old_test:
+        raise InputError("--learn-old-test is about the run of --continue-from; give it too")
     if not any(layer.get("data.folder") for layer in [*layers, said]):
         _require_builtin(own.preset)
         layers.insert(0, read_preset(BUILTIN_PRESET, model))
@@ -111,10 +127,22 @@ def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
         config=config_from([*layers, said]),
         run_dir=own.run_dir,
         fresh=own.fresh,
+        learn_old_test=own.learn_old_test,
         check=own.check,
         profile=own.profile,
         debug=own.debug,
     )
+
+
+def _settings_to_continue(run: Path, model: str) -> Layer:
+    """Those of the run, but for what is about its own beginning and end."""
+    if not (run / CONFIG_NAME).is_file():
+        raise InputError(f"{run}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
+    layer = read_layer(run / CONFIG_NAME, model)
+    for key in ("model.weights", "data.held_out", "training.max_steps"):
+        layer.pop(key, None)
+    layer["training.continue_from"] = str(run)
+    return layer
 
 
 def _require_builtin(preset: str | None) -> None:

@@ -43,6 +43,10 @@ class Exchange(Protocol):
     num_ranks: int
     stats: ExchangeStats
 
+    @property
+    def host(self) -> "Exchange":
+        """The same between the same ranks for tensors of the host; it may be used in another thread."""
+
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
     def back(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
@@ -71,6 +75,10 @@ class LocalExchange:
     def __init__(self) -> None:
         self.rank, self.num_ranks, self.stats = 0, 1, ExchangeStats()
 
+    @property
+    def host(self) -> "LocalExchange":
+        return self
+
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         return ExchangeRoute(send_counts, send_counts)
 
@@ -90,16 +98,31 @@ class LocalExchange:
 class RankExchange:
     """The exchange between the ranks of a process group that nothing else uses."""
 
-    def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
+    def __init__(
+        self, group: dist.ProcessGroup, device: torch.device, host_group: dist.ProcessGroup | None = None
+    ) -> None:
+        """`host_group`: of the same ranks, where the group takes no tensors of the host."""
         self.rank, self.num_ranks = dist.get_rank(group), dist.get_world_size(group)
-        self.stats = ExchangeStats()
         self._group, self._device = group, device
+        self.host: RankExchange = self
+        if host_group is not None:
+            self.host = RankExchange(host_group, torch.device("cpu"))
+        self.stats = ExchangeStats()
+
+    @property
+    def stats(self) -> ExchangeStats:
+        """Of both."""
+        return self._stats
+
+    @stats.setter
+    def stats(self, stats: ExchangeStats) -> None:
+        self._stats = self.host._stats = stats
 
     def route(self, send_counts: list[int]) -> ExchangeRoute:
         mine_R = torch.tensor(send_counts, device=self._device)
         theirs_R = torch.empty_like(mine_R)
         dist.all_to_all_single(theirs_R, mine_R, group=self._group)
-        self.stats.collectives += 1
+        self.stats.count_collective()
         return ExchangeRoute(send_counts, theirs_R.tolist())
 
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]:
@@ -114,10 +137,8 @@ class RankExchange:
     def send(self, message: Tensor, bytes_out: list[int], bytes_in: list[int]) -> Arriving:
         arrived = message.new_empty(sum(bytes_in))
         work = dist.all_to_all_single(arrived, message, bytes_in, bytes_out, group=self._group, async_op=True)
-        stats = self.stats
-        stats.collectives += 1
-        stats.bytes_sent += sum(bytes_out) - bytes_out[self.rank]
-        stats.bytes_received += sum(bytes_in) - bytes_in[self.rank]
+        others_out, others_in = (sum(counts) - counts[self.rank] for counts in (bytes_out, bytes_in))
+        self.stats.count_collective(others_out, others_in)
         return Arriving(arrived, message, work)
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:

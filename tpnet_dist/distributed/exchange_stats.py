@@ -1,10 +1,14 @@
 """What exchanges cost: bytes, rows, collectives, seconds."""
 
+import threading
 import time
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 import torch.autograd.profiler as profiler
+
+_counting = threading.Lock()
+"""On a GPU ids and rows travel by threads of their own."""
 
 
 class Stage:
@@ -54,6 +58,12 @@ class ExchangeStats:
     runs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by stage: plan, borrow, read, record; and columns, where events are recorded by columns."""
+
+    def count_collective(self, bytes_out: int = 0, bytes_in: int = 0) -> None:
+        with _counting:
+            self.collectives += 1
+            self.bytes_sent += bytes_out
+            self.bytes_received += bytes_in
 
     def stage(self, name: str) -> "Stage":
         return Stage(self.seconds, name)

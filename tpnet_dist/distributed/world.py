@@ -44,7 +44,8 @@ class World:
     device: torch.device
     timeout: timedelta
     host_group: dist.ProcessGroup | None = None
-    """Its collectives are the host's alone and wait for no GPU; None: those of the default group are."""
+    """Carries objects and whatever else is the host's alone, and waits for no GPU; None: the default group
+    does."""
     store: Store | None = None
     """The store of the launch, which outlives ranks that are started again; None in a world of one."""
     start: str = ""
@@ -64,17 +65,23 @@ class World:
         """Return an exchange on a process group of its own: its collectives never mix with the gradients'."""
         if self.num_ranks == 1:
             return LocalExchange()
-        group = dist.new_group(timeout=self.timeout)
-        assert isinstance(group, dist.ProcessGroup)
-        return RankExchange(group, self.device)
+        if self.device.type == "cpu":
+            return RankExchange(self._new_group("gloo"), self.device)
+        return RankExchange(self._new_group("nccl"), self.device, self._new_group("gloo"))
 
     def new_host_exchange(self) -> Exchange:
         """Return an exchange for tensors of the host, which NCCL does not take."""
         if self.device.type == "cpu" or self.num_ranks == 1:
             return self.new_exchange()
-        group = dist.new_group(backend="gloo", timeout=self.timeout)
+        return RankExchange(self._new_group("gloo"), torch.device("cpu"))
+
+    def _new_group(self, backend: str) -> dist.ProcessGroup:
+        """Of all ranks. NCCL's communicator is made at once: whoever used it first would make it otherwise,
+        in a thread of its own and while others wait."""
+        device = self.device if backend == "nccl" else None
+        group = dist.new_group(backend=backend, timeout=self.timeout, device_id=device)
         assert isinstance(group, dist.ProcessGroup)
-        return RankExchange(group, torch.device("cpu"))
+        return group
 
     def hold_to_timeout(self, group: dist.ProcessGroup) -> None:
         """Let a group that a library made wait for others no longer than ours do."""
@@ -88,7 +95,7 @@ class World:
                 outcome[0] = act()
             except (InputError, OSError) as error:
                 outcome[1] = error
-        dist.broadcast_object_list(outcome, src=0)
+        dist.broadcast_object_list(outcome, src=0, group=self.host_group)
         if outcome[1] is not None:
             raise outcome[1]
         answer: Answer = outcome[0]
@@ -115,7 +122,7 @@ class World:
     def gather_objects(self, mine: Answer) -> list[Answer]:
         """Return each rank's object, in the order of ranks, on every rank."""
         everybody: list[Any] = [None] * self.num_ranks
-        dist.all_gather_object(everybody, mine)
+        dist.all_gather_object(everybody, mine, group=self.host_group)
         return everybody
 
     def stop_requested(self) -> signal.Signals | None:
@@ -168,7 +175,7 @@ def join_world(timeout: timedelta = DEFAULT_TIMEOUT) -> Iterator[World]:
     has_gpu = device.type == "cuda"
     if has_gpu:
         torch.cuda.set_device(device)
-    store, start = _join_ranks("nccl" if has_gpu else "gloo", timeout)
+    store, start = _join_ranks(device, timeout)
     world = World(
         rank=dist.get_rank(),
         num_ranks=dist.get_world_size(),
@@ -214,12 +221,15 @@ def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
     return torch.device("cuda", rank_of_node)
 
 
-def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
+def _join_ranks(device: torch.device, timeout: timedelta) -> tuple[Store | None, str]:
     """Return the store of the launch, if there is a launcher, and the name of this start."""
+    how: dict[str, Any] = {"backend": "gloo", "timeout": timeout}
+    if device.type == "cuda":
+        how |= {"backend": "nccl", "device_id": device}
     if "RANK" not in os.environ:
         # a world of one needs no address: a store in this process serves
         alone = HashStore()
-        dist.init_process_group(backend, timeout=timeout, store=alone, rank=0, world_size=1)
+        dist.init_process_group(store=alone, rank=0, world_size=1, **how)
         return None, ""
     try:
         store, rank, num_ranks = next(rendezvous("env://", timeout=timeout))
@@ -228,7 +238,7 @@ def _join_ranks(backend: str, timeout: timedelta) -> tuple[Store | None, str]:
         # torchrun's store outlives its ranks: without a name of their own, ranks that are started again
         # would find the addresses of those before
         own = PrefixStore(f"start-{start}", store)
-        dist.init_process_group(backend, timeout=timeout, store=own, rank=rank, world_size=num_ranks)
+        dist.init_process_group(store=own, rank=rank, world_size=num_ranks, **how)
     except DistError as error:
         reason = str(error).splitlines()[0]
         raise UnmetError(

@@ -69,6 +69,8 @@ class SeedResults:
     events_per_second: EventsPerSecond | None = None
     exchange: ExchangeVolume | None = None
     """The mean over epochs; None on one rank."""
+    before: dict[str, Figures] | None = None
+    """Of a run that went on from another: what that one's weights came to on the same events, by part."""
 
 
 @dataclass(frozen=True, kw_only=True)

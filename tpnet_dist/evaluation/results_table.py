@@ -31,6 +31,10 @@ def print_results(results: Results, console: Console) -> None:
         [_figure_columns(results, _CLASSIFYING), _figure_columns(results, _RANKING), _bank_columns(results)],
         console,
     )
+    if results.mean.before is not None:
+        before = results.mean.before["test"]
+        shown = [f"{_cell(each['ap'])} {s}, {kind}" for s, kind, each in settings_and_kinds(before)]
+        console.print(f"Before, with the weights this run began with: AP {'; '.join(shown)}.")
     if any(name.startswith("edgebank") for name in results.baselines):
         console.print(
             "EdgeBank: its AP with all edges seen so far, with those of the latest time window, and of the "

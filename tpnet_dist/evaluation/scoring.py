@@ -105,7 +105,8 @@ class Scorer:
         # of these have the same size, so the heap would grow without end; and on the host: ranking 1e8 events
         # would fill a GPU
         scores_BX, done = torch.empty(num_mine, links_per_event), 0
-        ahead = rows_ahead(self.parts.memory, requests, prefetch=config.memory.prefetch)
+        maker, prefetch = self.parts.batch_maker, config.memory.prefetch
+        ahead = rows_ahead(self.parts.memory, requests, prefetch=prefetch, maker=maker)
         with torch.inference_mode(), self.display.stage(title, len(view)), closing(ahead):  # type: ignore[type-var]
             for number, (planned, rows) in enumerate(ahead):
                 if number % PIECES_PER_LOOK == 0 and (asked := world.stop_requested()) is not None:

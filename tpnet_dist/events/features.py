@@ -1,5 +1,6 @@
 """Feature matrices as float32 `.npy` files: written as a stream, read as memory maps."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.manifest import FeatureRecord, describe_file
+from tpnet_dist.events.file_records import FeatureRecord, describe_file
 
 EDGE_FEATURES_NAME = "edge_features.npy"
 NODE_FEATURES_NAME = "node_features.npy"
@@ -70,3 +71,30 @@ def map_features(folder: Path, record: FeatureRecord) -> Features:
             f"({record.rows}, {record.width}) float32; restore it or convert again"
         )
     return features
+
+
+class FeatureParts:
+    """Matrices one after another, looked up as if they were one: of a log that events were appended to."""
+
+    def __init__(self, parts: Sequence[Features]) -> None:
+        self._parts = parts
+        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+        self.shape = (int(self._starts[-1]), int(parts[0].shape[1]))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: npt.NDArray[np.int64] | slice, /) -> Features:
+        which = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        found = np.empty((*which.shape, self.shape[1]), np.float32)
+        part_of = self._starts.searchsorted(which, side="right") - 1
+        for number in np.unique(part_of):
+            here = part_of == number
+            found[here] = self._parts[number][which[here] - self._starts[number]]
+        return found
+
+
+def joined_features(folder: Path, records: Sequence[FeatureRecord]) -> Features | FeatureParts | None:
+    """One matrix as it is mapped, several as parts; None if there is none."""
+    parts = [map_features(folder, record) for record in records]
+    return FeatureParts(parts) if len(parts) > 1 else next(iter(parts), None)

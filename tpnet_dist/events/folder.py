@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tpnet_dist.errors import OUT_OF_SPACE, InputError
-from tpnet_dist.events.manifest import MANIFEST_NAME, is_data_file, is_manifest
-from tpnet_dist.files.atomic_write import sync_folder
+from tpnet_dist.events.file_records import is_added_file, is_data_file
+from tpnet_dist.events.manifest import MANIFEST_NAME, is_manifest, read_manifest
+from tpnet_dist.files.atomic_write import sync_file, sync_folder
 from tpnet_dist.files.folder_lock import folder_lock
 
 
@@ -30,6 +31,31 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
             _put_in_place(staging, target)
         finally:
             _bring_back_replaced(target)
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def grown_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder beside a data folder; if the body succeeds, the files it holds are added to the
+    data folder, and last of all its manifest replaces the one that is there.
+
+    Until then the folder is what it was: files that a killed run has added are in no manifest, and the
+    repeated run removes them.
+    """
+    target = _checked_name(target)
+    if not target.parent.is_dir():
+        raise InputError(f"{target}: no such data folder; make one with `python -m data_prep convert`")
+    staging = target.with_name(f".{target.name}.partial")
+    with folder_lock(target), _full_disk_named(target):
+        _bring_back_replaced(target)
+        shutil.rmtree(staging, ignore_errors=True)
+        _remove_unlisted(target)
+        try:
+            staging.mkdir()
+            yield staging
+            if (staging / MANIFEST_NAME).exists():
+                _add_files(staging, target)
+        finally:
             shutil.rmtree(staging, ignore_errors=True)
 
 
@@ -104,6 +130,26 @@ def _foreign_files(target: Path) -> str | None:
         if path.name not in ours and not (ours and is_data_file(path.name)):
             return path.name
     return None
+
+
+def _remove_unlisted(target: Path) -> None:
+    """Data files that an append had added when it was killed."""
+    listed = {record.file for record in read_manifest(target).files()}
+    for path in target.iterdir():
+        if is_added_file(path.name) and path.name not in listed:
+            path.unlink()
+
+
+def _add_files(staging: Path, target: Path) -> None:
+    """The manifest last: with it the new files belong to the folder, all at once."""
+    files = sorted(staging.iterdir(), key=lambda path: (path.name == MANIFEST_NAME, path.name))
+    for file in files:
+        sync_file(file)
+    for file in files:
+        if file.name == MANIFEST_NAME:
+            sync_folder(target)
+        file.replace(target / file.name)
+    sync_folder(target)
 
 
 def _replaced_name(target: Path) -> Path:

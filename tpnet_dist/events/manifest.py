@@ -4,51 +4,27 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.file_records import FeatureRecord, FileRecord, ShardRecord, Version, is_data_file
 from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.files.typed_json import from_json, to_json
 
 MANIFEST_NAME = "manifest.json"
 FORMAT_NAME = "tpnet_dist event log"
-FORMAT_VERSION = 2
-READABLE_VERSIONS = (1, 2)
-DATA_FILE_NAMES = ("node_ids.parquet", "edge_features.npy", "node_features.npy")
+FORMAT_VERSION, GROWN_FORMAT_VERSION = 2, 3
+"""Of a folder as it was converted, and of one that events were appended to."""
+READABLE_VERSIONS = (1, 2, 3)
 SECONDS_PER_TICK = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 MAX_NODES = 2**31 - 1
 TimeType = Literal["int64", "float64"]
 TickUnit = Literal["s", "ms", "us", "ns"]
 RawIdType = Literal["int64", "string", "large_string"]
-_SHARD_NAME = re.compile(r"events-[0-9]{5,}\.parquet")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileRecord:
-    """A file of the folder, as it was when the folder was made."""
-
-    file: str
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardRecord(FileRecord):
-    """A Parquet shard: consecutive events."""
-
-    rows: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureRecord(FileRecord):
-    """A float32 `.npy` matrix with one row per event or per node."""
-
-    rows: int
-    width: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +53,8 @@ class Manifest:
     """Which command made the folder, from what. For people; nothing reads it."""
     preparation: Preparation | None = None
     """How rows of the user's files became events; None for logs that were made otherwise."""
+    versions: tuple[Version, ...] = ()
+    """The conversion, then every append; empty before the first."""
 
     @property
     def seconds_per_tick(self) -> float:
@@ -84,8 +62,65 @@ class Manifest:
 
     def files(self) -> list[FileRecord]:
         """Every file of the folder but the manifest itself."""
+        added = [record for version in self.versions for record in version.added()]
+        return [*self.shards, *self._converted(), *added]
+
+    @property
+    def history(self) -> tuple[Version, ...]:
+        """All versions, of which the last is the log as it is."""
+        return self.versions or (self._as_version(),)
+
+    def with_version(self, **added: Any) -> "Manifest":  # noqa: ANN401 — fields of Version
+        """The manifest after an append, of which all but files and sources is said already."""
+        version = replace(self._as_version(), **added)
+        grown = replace(self, versions=(*self.versions, version))
+        version = replace(version, sha256=grown.prefix_sha256(len(self.versions)))
+        return replace(grown, versions=(*self.versions, version))
+
+    def at(self, log_id: str) -> "Manifest | None":
+        """What the manifest was when the log had this id; None if it never had."""
+        place = next((n for n, each in enumerate(self.history) if each.log_id == log_id), None)
+        if place is None or place == len(self.history) - 1:
+            return None if place is None else self
+        then = self.versions[place]
+        return replace(
+            self,
+            log_id=log_id,
+            events=then.events,
+            nodes=then.nodes,
+            last_time=then.last_time,
+            shards=self.shards[: then.shards],
+            versions=self.versions[: place + 1],
+        )
+
+    def log_id_of_shard(self, number: int) -> str:
+        return next(each.log_id for each in self.history if number < each.shards)
+
+    def parts_of(self, name: str) -> list[FileRecord]:
+        """The records of `node_ids`, `edge_features` or `node_features`, version by version."""
+        records = [getattr(self, name), *(getattr(version, name) for version in self.versions)]
+        return [record for record in records if record is not None]
+
+    def prefix_sha256(self, place: int) -> str:
+        """Of all files of a version."""
+        records = [*self.shards[: self.versions[place].shards], *self._converted()]
+        records += [record for version in self.versions[: place + 1] for record in version.added()]
+        return hashlib.sha256("".join(record.sha256 for record in records).encode()).hexdigest()
+
+    def _converted(self) -> list[FileRecord]:
         optional = [self.edge_features, self.node_features]
-        return [*self.shards, self.node_ids, *(record for record in optional if record is not None)]
+        return [self.node_ids, *(record for record in optional if record is not None)]
+
+    def _as_version(self) -> Version:
+        checksums = "".join(record.sha256 for record in self.files())
+        return Version(
+            log_id=self.log_id,
+            events=self.events,
+            nodes=self.nodes,
+            last_time=self.last_time,
+            shards=len(self.shards),
+            sha256=hashlib.sha256(checksums.encode()).hexdigest(),
+        )
 
     def content(self) -> dict[str, str]:
         """What ranks that see the same data agree on. The log's name alone does not tell features of other
@@ -96,21 +131,13 @@ class Manifest:
         }
 
 
-def describe_file(path: Path) -> FileRecord:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return FileRecord(file=path.name, bytes=path.stat().st_size, sha256=digest)
-
-
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    content = {"format": FORMAT_NAME, "format_version": FORMAT_VERSION, **to_json(manifest)}
+    version = GROWN_FORMAT_VERSION if manifest.versions else FORMAT_VERSION
+    content = {"format": FORMAT_NAME, "format_version": version, **to_json(manifest)}
+    if not manifest.versions:
+        del content["versions"]
     content["checksum"] = _checksum(content)
     (folder / MANIFEST_NAME).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def is_data_file(name: str) -> bool:
-    """Whether a data folder may hold a file of this name."""
-    return bool(_SHARD_NAME.fullmatch(name)) or name in DATA_FILE_NAMES
 
 
 def is_manifest(path: Path) -> bool:
@@ -134,7 +161,7 @@ def read_manifest(folder: Path) -> Manifest:
     content = _parse(path)
     version = content.pop("format_version", None)
     if type(version) is not int or version not in READABLE_VERSIONS:
-        known = " and ".join(map(str, READABLE_VERSIONS))
+        known = ", ".join(map(str, READABLE_VERSIONS))
         raise InputError(
             f"{path}: format version {version!r} is unknown, this release reads versions {known}; "
             "convert the log again or use the release that wrote it"
@@ -169,7 +196,7 @@ def _parse(path: Path) -> dict[str, Any]:
 
 def _require_ranges(manifest: Manifest) -> None:
     """Types are right; refuse what no folder of ours says: InputError, without the file and the remedy."""
-    features = [record for record in (manifest.edge_features, manifest.node_features) if record is not None]
+    features = [record for record in manifest.files() if isinstance(record, FeatureRecord)]
     rules = chain(
         [
             ("events", manifest.events, manifest.events >= 1, "at least 1"),
@@ -198,6 +225,32 @@ def _require_ranges(manifest: Manifest) -> None:
     rows = sum(shard.rows for shard in manifest.shards)
     if rows != manifest.events:
         raise InputError(f"shards hold {rows:,} events, but events is {manifest.events:,}")
+    for place, version in enumerate(manifest.versions):
+        _require_version(manifest, place, version)
+
+
+def _require_version(manifest: Manifest, place: int, version: Version) -> None:
+    """A version is a prefix of the log, and the last one is the log."""
+    before = manifest.versions[place - 1] if place else None
+    is_last = place == len(manifest.versions) - 1
+    rows = sum(shard.rows for shard in manifest.shards[: version.shards])
+    rules = [
+        ("events", version.events, version.events == rows, f"{rows:,}, the events of its shards"),
+        ("nodes", version.nodes, before is None or version.nodes >= before.nodes, "no fewer than before"),
+        ("shards", version.shards, before is None or version.shards > before.shards, "more than before"),
+        ("log_id", version.log_id, not is_last or version.log_id == manifest.log_id, manifest.log_id),
+        ("shards", version.shards, not is_last or version.shards == len(manifest.shards), "all there are"),
+        ("nodes", version.nodes, not is_last or version.nodes == manifest.nodes, "all there are"),
+        (
+            "sha256",
+            version.sha256,
+            version.sha256 == manifest.prefix_sha256(place),
+            "what its files' checksums come to",
+        ),
+    ]
+    for field, value, is_right, rule in rules:
+        if not is_right:
+            raise InputError(f"{field} of version {place} is {value!r:.80}, but must be {rule}")
 
 
 def _rules_of(record: FileRecord) -> list[tuple[str, object, bool, str]]:

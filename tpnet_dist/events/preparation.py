@@ -55,8 +55,15 @@ class Preparation:
     node_id: str | None = None
     """Of the table of node features."""
     sources: tuple[SourceRecord, ...] = ()
+    last_time: float | None = None
+    """Of the last event, as it was read, where ranks took the place of times; dates in nanoseconds."""
     options: dict[str, object]
     """What else decides what the folder holds, by flag."""
+
+    @property
+    def is_by_position(self) -> bool:
+        """Whether files named no columns."""
+        return self.columns == tuple(str(place) for place in range(len(self.columns)))
 
     @property
     def unused(self) -> list[str]:

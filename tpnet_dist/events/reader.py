@@ -13,8 +13,16 @@ import pyarrow.parquet as pq
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.features import EDGE_FEATURES_NAME, NODE_FEATURES_NAME, Features, map_features
-from tpnet_dist.events.manifest import MANIFEST_NAME, FileRecord, Manifest, describe_file, read_manifest
+from tpnet_dist.events.features import (
+    EDGE_FEATURES_NAME,
+    NODE_FEATURES_NAME,
+    FeatureParts,
+    Features,
+    joined_features,
+    map_features,
+)
+from tpnet_dist.events.file_records import FeatureRecord, FileRecord, describe_file
+from tpnet_dist.events.manifest import MANIFEST_NAME, Manifest, read_manifest
 from tpnet_dist.events.shards import (
     COLUMNS,
     EVENTS_PER_ROW_GROUP,
@@ -26,20 +34,24 @@ from tpnet_dist.events.shards import (
 )
 from tpnet_dist.files.read_ahead import read_ahead
 
+_LARGE = 2**31
+"""Bytes of text that 32-bit offsets cannot reach."""
+
 
 class EventLog:
     """A complete data folder. Opening checks presence, sizes and identity; `verify` also the hashes."""
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, *, log_id: str | None = None) -> None:
+        """`log_id`: the id that the log had before events were appended, to open it as it was then."""
         self.folder = Path(folder)
-        self.manifest: Manifest = read_manifest(self.folder)
+        self.manifest: Manifest = _as_it_was(self.folder, log_id)
         for record in self.manifest.files():
             _check_size(self.folder, record)
         for number in range(len(self.manifest.shards)):
             self._check_footer(number)
-        for features in (self.manifest.edge_features, self.manifest.node_features):
-            if features is not None:
-                map_features(self.folder, features)
+        for record in self.manifest.files():
+            if isinstance(record, FeatureRecord):
+                map_features(self.folder, record)
         for name in (EDGE_FEATURES_NAME, NODE_FEATURES_NAME):
             listed = {record.file for record in self.manifest.files()}
             if name not in listed and (self.folder / name).exists():
@@ -62,27 +74,40 @@ class EventLog:
         return LogShape(len(self), self.num_nodes, node.width if node else 0, edge.width if edge else 0)
 
     @cached_property
-    def edge_features(self) -> Features | None:
-        record = self.manifest.edge_features
-        return map_features(self.folder, record) if record else None
+    def edge_features(self) -> Features | FeatureParts | None:
+        return joined_features(self.folder, self._records("edge_features"))
 
     @cached_property
-    def node_features(self) -> Features | None:
-        record = self.manifest.node_features
-        return map_features(self.folder, record) if record else None
+    def node_features(self) -> Features | FeatureParts | None:
+        return joined_features(self.folder, self._records("node_features"))
 
     def raw_ids(self) -> pa.Table:
-        """What the user calls each node: row = dense id; columns raw_id, degree and, if bipartite, side."""
-        path = self.folder / self.manifest.node_ids.file
-        try:
-            table = pq.read_table(path, page_checksum_verification=True)
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path}: unreadable Parquet ({error}); restore it or convert again") from error
+        """What the user calls each node: row = dense id; columns raw_id, degree (of events up to the version
+        of the log that brought the node) and, if bipartite, side."""
+        parts = [self._raw_ids_in(record) for record in self.manifest.parts_of("node_ids")]
+        table = parts[0]
+        if len(parts) > 1:
+            is_long = sum(part.column("raw_id").nbytes for part in parts) >= _LARGE
+            raw_id = "large_string" if is_long else self.manifest.raw_id_dtype
+            field = pa.field("raw_id", pa.type_for_alias(raw_id))
+            schema = table.schema.set(table.schema.get_field_index("raw_id"), field).remove_metadata()
+            table = pa.concat_tables([part.cast(schema) for part in parts])
         if len(table) != self.num_nodes:
             raise InputError(
-                f"{path}: {len(table):,} rows for {self.num_nodes:,} nodes; restore it or convert again"
+                f"{self.folder / self.manifest.node_ids.file}: {len(table):,} rows for {self.num_nodes:,} "
+                "nodes; restore it or convert again"
             )
         return table
+
+    def _raw_ids_in(self, record: FileRecord) -> pa.Table:
+        path = self.folder / record.file
+        try:
+            return pq.read_table(path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path}: unreadable Parquet ({error}); restore it or convert again") from error
+
+    def _records(self, name: str) -> list[FeatureRecord]:
+        return [each for each in self.manifest.parts_of(name) if isinstance(each, FeatureRecord)]
 
     def seconds(self, time: Times) -> npt.NDArray[np.float64]:
         """Seconds since the first event; exact for integers, where float32 Unix time has 128 s steps."""
@@ -173,10 +198,10 @@ class EventLog:
     def _check_identity(self, number: int, footer: pq.FileMetaData) -> None:
         shard, metadata = self.manifest.shards[number], footer.metadata or {}
         path = self.folder / shard.file
-        log_id = metadata.get(LOG_ID_KEY, b"").decode()
-        if log_id != self.manifest.log_id:
+        log_id, wanted = metadata.get(LOG_ID_KEY, b"").decode(), self.manifest.log_id_of_shard(number)
+        if log_id != wanted:
             raise InputError(
-                f"{path}: belongs to event log {log_id or 'unknown'}, this folder is {self.manifest.log_id}; "
+                f"{path}: belongs to event log {log_id or 'unknown'}, this folder is {wanted}; "
                 "restore the right shard or convert again"
             )
         if metadata.get(SHARD_NUMBER_KEY) != str(number).encode() or footer.num_rows != shard.rows:
@@ -188,6 +213,16 @@ class EventLog:
     def _no_events(self) -> EventColumns:
         ids, label = np.empty(0, np.int32), np.empty(0, np.float32)
         return EventColumns(ids, ids, np.empty(0, self.manifest.time_dtype), label)
+
+
+def _as_it_was(folder: Path, log_id: str | None) -> Manifest:
+    manifest = read_manifest(folder)
+    then = manifest if log_id is None else manifest.at(log_id)
+    if then is None:
+        raise InputError(
+            f"{folder}: was never event log {log_id}, it is {manifest.log_id}; give the data folder that was"
+        )
+    return then
 
 
 def _batches(shard: pq.ParquetFile, groups: list[int], most: int) -> Iterator[pa.RecordBatch]:

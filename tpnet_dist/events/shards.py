@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tpnet_dist.events.manifest import ShardRecord, describe_file
+from tpnet_dist.events.file_records import ShardRecord, describe_file
 
 EVENTS_PER_SHARD = 4_000_000
 EVENTS_PER_ROW_GROUP = 100_000
@@ -49,10 +49,17 @@ class ShardWriter:
     """Cut an event stream into shards of `events_per_shard`; `records` tells what was written."""
 
     def __init__(
-        self, folder: Path, *, log_id: str, time_dtype: str, events_per_shard: int = EVENTS_PER_SHARD
+        self,
+        folder: Path,
+        *,
+        log_id: str,
+        time_dtype: str,
+        events_per_shard: int = EVENTS_PER_SHARD,
+        first_number: int = 0,
     ) -> None:
+        """`first_number`: how many shards the log has already."""
         self.records: list[ShardRecord] = []
-        self._folder = folder
+        self._folder, self._first_number = folder, first_number
         self._log_id = log_id
         self._events_per_shard = events_per_shard
         self._fields = [("src", pa.int32()), ("dst", pa.int32())]
@@ -71,6 +78,11 @@ class ShardWriter:
     def close(self) -> None:
         self._flush(keep_remainder=False)
         self._close_shard()
+
+    @property
+    def _number(self) -> int:
+        """Of the shard that is written."""
+        return self._first_number + len(self.records)
 
     def _flush(self, *, keep_remainder: bool) -> None:
         """Write pending events in whole row groups; the stream's last one may be short."""
@@ -97,7 +109,7 @@ class ShardWriter:
             self._close_shard()
 
     def _start_shard(self) -> pq.ParquetWriter:
-        number = len(self.records)
+        number = self._number
         identity = {LOG_ID_KEY: self._log_id.encode(), SHARD_NUMBER_KEY: str(number).encode()}
         time_is_whole = dict(self._fields)["time"] == pa.int64()
         return pq.ParquetWriter(
@@ -117,6 +129,6 @@ class ShardWriter:
         if self._open_shard is None:
             return
         self._open_shard.close()
-        described = describe_file(self._folder / shard_name(len(self.records)))
+        described = describe_file(self._folder / shard_name(self._number))
         self.records.append(ShardRecord(**asdict(described), rows=self._open_rows))
         self._open_shard, self._open_rows = None, 0

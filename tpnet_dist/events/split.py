@@ -57,17 +57,24 @@ def split_log(
     test_share: float = 0.15,
     new_node_share: float = 0.1,
     seed: int = DYGLIB_SEED,
+    held_out: range = range(0),
 ) -> Split:
-    """Split by time; the seed decides which nodes are kept out of training. Memory grows with nodes only."""
+    """Split by time; the seed decides which nodes are kept out of training, beside the events `held_out`.
+    Memory grows with nodes only."""
     _require_shares(val_share, test_share, new_node_share)
     val_time = time_quantile(log, 1 - val_share - test_share)
     test_time = time_quantile(log, 1 - test_share)
     val_start, test_start = _first_after(log, val_time), _first_after(log, test_time)
     new_nodes = _sample_new_nodes(log, val_start, new_node_share, seed)
-    train = EventView(log, 0, val_start, new_nodes if new_nodes.any() else None)
+    train = EventView(log, 0, val_start, new_nodes if new_nodes.any() else None, left_out=held_out)
     val, test = EventView(log, val_start, test_start), EventView(log, test_start, len(log))
     _require_events(log, train, val, test)
     return Split(train, val, test, val_time, test_time, new_nodes, ~_nodes_of(train))
+
+
+def events_of_test_part(log: EventLog, test_share: float) -> range:
+    """The events of the test part."""
+    return range(_first_after(log, time_quantile(log, 1 - test_share)), len(log))
 
 
 def time_quantile(log: EventLog, share: float) -> float:

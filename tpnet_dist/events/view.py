@@ -38,8 +38,9 @@ class SelectedEvents:
 class EventView:
     """Events start … stop-1 of a log, without those that touch an excluded node.
 
-    With `touching_nodes`, of the rest only those that touch one of these. A view that leaves events out
-    counts what it keeps, block by block, in one pass when it is made; later it reads from the right block on.
+    With `touching_nodes`, of the rest only those that touch one of these; without the events `left_out`. A
+    view that leaves events out counts what it keeps, block by block, in one pass when it is made; later it
+    reads from the right block on.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class EventView:
         excluded_nodes: NodeMask | None = None,
         *,
         touching_nodes: NodeMask | None = None,
+        left_out: range = range(0),
         block_events: int = EVENTS_PER_ROW_GROUP,
     ) -> None:
         if not 0 <= start <= stop <= len(log):
@@ -60,7 +62,8 @@ class EventView:
             _require_node_mask(mask, log.num_nodes)
         self.log, self.start, self.stop = log, start, stop
         self.excluded_nodes, self.touching_nodes = excluded_nodes, touching_nodes
-        self._is_filtered = excluded_nodes is not None or touching_nodes is not None
+        self.left_out = range(max(start, left_out.start), min(stop, left_out.stop))
+        self._is_filtered = excluded_nodes is not None or touching_nodes is not None or bool(self.left_out)
         inner = np.arange((start // block_events + 1) * block_events, stop, block_events)
         self._block_starts = np.array([start, *inner, stop], dtype=np.int64)
         self._kept_before = self._count_kept() if self._is_filtered else self._block_starts - start
@@ -150,14 +153,14 @@ class EventView:
             if not self._is_filtered:
                 yield SelectedEvents(index, moments, columns)
                 continue
-            kept = np.flatnonzero(self._keep(columns))
+            kept = np.flatnonzero(self._keep(columns, index))
             chosen = EventColumns(
                 columns.src[kept], columns.dst[kept], columns.time[kept], columns.label[kept]
             )
             yield SelectedEvents(index[kept], moments[kept], chosen)
 
-    def _keep(self, columns: EventColumns) -> EventMask:
-        keep = np.ones(len(columns), dtype=np.bool_)
+    def _keep(self, columns: EventColumns, index: Positions) -> EventMask:
+        keep = (index < self.left_out.start) | (index >= self.left_out.stop)
         if self.excluded_nodes is not None:
             keep &= ~touches(self.excluded_nodes, columns)
         if self.touching_nodes is not None:

@@ -7,15 +7,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tpnet_dist.events.manifest import (
-    FeatureRecord,
-    Manifest,
-    RawIdType,
-    TickUnit,
-    TimeType,
-    describe_file,
-    write_manifest,
-)
+from tpnet_dist.events.file_records import FeatureRecord, describe_file
+from tpnet_dist.events.manifest import Manifest, RawIdType, TickUnit, TimeType, write_manifest
 from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.events.shards import EVENTS_PER_SHARD, EventColumns, ShardWriter
 

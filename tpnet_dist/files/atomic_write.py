@@ -22,6 +22,12 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         aside.unlink(missing_ok=True)
 
 
+def sync_file(path: Path) -> None:
+    """Its content, as it is now, outlasts a machine that stops."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Names, as they are now, outlast a machine that stops."""
     descriptor = os.open(folder, os.O_RDONLY)

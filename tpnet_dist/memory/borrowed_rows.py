@@ -13,7 +13,7 @@ from torch import Tensor
 from tpnet_dist.memory.closure import Closure
 from tpnet_dist.memory.event_run import Integers
 from tpnet_dist.memory.hash_index import add_to_index, find_in_index, new_index
-from tpnet_dist.memory.kernels import Clocks
+from tpnet_dist.memory.kernels import Clocks, keep_until_used
 from tpnet_dist.memory.run_length import Fit
 
 _SHARE_EVICTED = 8
@@ -41,6 +41,23 @@ class BorrowedRows:
     def forget_events(self) -> None:
         """Take layer 0 alone to be right, of all copies."""
         np.minimum(self._held_V, 1, out=self._held_V)
+
+    @property
+    def num_slots(self) -> int:
+        """That runs planned so far take; there is room for those of runs that are carried out."""
+        return len(self._node_V)
+
+    def make_room(self, num_slots: int) -> None:
+        """For the rows of a run that is about to come."""
+        old_VLD = self.rows_VLD
+        if (more := num_slots - len(old_VLD)) <= 0:
+            return
+        # whoever needs it may be scoring: what is made in inference mode cannot be changed outside it
+        with torch.inference_mode(False):
+            self.rows_VLD = old_VLD.new_empty(num_slots, *old_VLD.shape[1:])
+            self.rows_VLD[: len(old_VLD)] = old_VLD
+            keep_until_used(old_VLD)
+            self.clocks.make_room(len(self.clocks.time_V) - len(old_VLD), more)
 
     def fit(self) -> Fit:
         """Return whether the rows in use fit into the slots there may be."""
@@ -103,20 +120,9 @@ class BorrowedRows:
 
     def _grow(self, size: int) -> None:
         more = size - len(self._node_V)
-        # whoever needs it may be scoring: what is made in inference mode cannot be changed outside it
-        with torch.inference_mode(False):
-            rows_VLD = self.rows_VLD.new_empty(size, *self.rows_VLD.shape[1:])
-        rows_VLD[: len(self.rows_VLD)] = self.rows_VLD
-        self.rows_VLD = rows_VLD
         self._node_V = np.append(self._node_V, np.full(more, -1))
         self._held_V = np.append(self._held_V, np.zeros(more, np.int8))
         self._used_V = np.append(self._used_V, np.zeros(more, np.int64))
-        # clocks of the slots lie at the end, the first slot's last
-        own = len(self.clocks.time_V) - (size - more)
-        for name in ("time_V", "degree_V"):
-            old = getattr(self.clocks, name)
-            if name == "time_V" or self.clocks.keeps_degree:
-                setattr(self.clocks, name, np.insert(old, own, np.zeros(more)))
         self._index_slots()
 
     def _index_slots(self) -> None:

@@ -10,9 +10,8 @@ alone.
 
 Rows lie in two tables, own and borrowed ones; place p ≥ 0 is own row p, p < 0 is borrowed row -1 - p. Clocks
 lie in one array, those of borrowed rows counted from its end, as Python does.
-`record_on_host` is compiled by numba and releases the interpreter, so it runs beside the model.
-`record_on_device` does the same with torch operations on any device, for CUDA and as the reference in tests:
-one program sums a row's messages in their order, so it is deterministic.
+`record_on_host` is compiled by numba and releases the interpreter, so it runs beside the model. The same for
+other devices is in `device_batch`.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tpnet_dist.memory.hash_index import clear_index, new_index, number_of
@@ -33,22 +31,37 @@ ENDS_AHEAD = 12
 """So many ends before its turn a row is prefetched; a batch then hardly waits for memory."""
 
 
+def keep_until_used(tensor: Tensor) -> None:
+    """Of a tensor that is let go: its memory may have come from another stream than the one that uses it."""
+    if tensor.is_cuda:
+        tensor.record_stream(torch.cuda.current_stream(tensor.device))
+
+
 @dataclass
 class Clocks:
-    """When each row had its last event; own rows, then borrowed ones, the first of them last. On the host."""
+    """When each row had its last event; own rows, then borrowed ones, the first of them last. They lie where
+    rows do."""
 
-    time_V: npt.NDArray[np.float64]
-    degree_V: npt.NDArray[np.float64]
+    time_V: Tensor
+    degree_V: Tensor
     """Sum of the weights of the node's events on its clock; empty for walks that do not divide by it."""
     keeps_degree: bool
 
     @classmethod
-    def zeros(cls, num_rows: int, *, with_degree: bool) -> "Clocks":
-        return cls(np.zeros(num_rows), np.zeros(num_rows if with_degree else 0), with_degree)
+    def zeros(cls, num_rows: int, *, with_degree: bool, device: torch.device | str = "cpu") -> "Clocks":
+        time_V = torch.zeros(num_rows, dtype=torch.float64, device=device)
+        return cls(time_V, time_V.new_zeros(num_rows if with_degree else 0), with_degree)
 
-    def columns(self) -> list[npt.NDArray[np.float64]]:
+    def columns(self) -> list[Tensor]:
         """What there is of each row."""
         return [self.time_V, self.degree_V] if self.keeps_degree else [self.time_V]
+
+    def make_room(self, num_own: int, more: int) -> None:
+        """For so many borrowed rows more."""
+        for name in ("time_V", "degree_V")[: len(self.columns())]:
+            old: Tensor = getattr(self, name)
+            keep_until_used(old)
+            setattr(self, name, torch.cat([old[:num_own], old.new_zeros(more), old[num_own:]]))
 
 
 class Ends(NamedTuple):
@@ -199,70 +212,5 @@ def record_on_host(
     """Replay consecutive batches."""
     _record(
         *(own_VLD.numpy(), borrowed_VLD.numpy(), ends, batches.start, batches.stop),
-        *(clocks.time_V, clocks.degree_V, rules, Factors.room(ends, batches, rules)),
+        *(clocks.time_V.numpy(), clocks.degree_V.numpy(), rules, Factors.room(ends, batches, rules)),
     )
-
-
-def record_on_device(
-    own_VLD: Tensor, borrowed_VLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
-) -> None:
-    """The same with torch operations, on any device: a sum of each receiver's terms for each layer."""
-    for batch in batches:
-        here = slice(ends.border[batch], ends.border[batch + 1])
-        to_E, from_E, most_E = ends.receiver_E[here], ends.sender_E[here], ends.hops_E[here]
-        factors = Factors.room(ends, range(batch, batch + 1), rules)
-        _weigh(ends, here.start, here.stop, clocks.time_V, clocks.degree_V, rules, factors)
-        for layer in range(len(rules.parent_L) - 1, 0, -1):
-            hop, scale = rules.hop_L[layer], rules.scale_L[layer]
-            further = min(hop - 1, 1) if rules.divides_by_degree else hop - 1
-            weight_E = factors.weight_EW[:, scale] * factors.step_EW[:, scale] ** further
-            fade_E = factors.fade_EW[:, scale] ** (1 if rules.divides_by_degree else hop)
-            by_row = np.argsort(to_E, kind="stable")
-            by_row = by_row[most_E[by_row] >= hop]
-            to_U, first_U = np.unique(to_E[by_row], return_index=True)
-            # a row's own layer, faded, comes before its messages
-            place_A = np.insert(from_E[by_row], first_U, to_U)
-            layer_A = np.insert(np.full(len(by_row), rules.parent_L[layer]), first_U, layer)
-            weight_A = np.insert(weight_E[by_row], first_U, fade_E[by_row[first_U]])
-            term_AD = _layers_at(own_VLD, borrowed_VLD, place_A, layer_A)
-            new_UD = _bag_sums(term_AD, first_U + np.arange(len(to_U)), weight_A)
-            for table_VLD, chosen_U, row_U in (
-                (own_VLD, to_U >= 0, to_U),
-                (borrowed_VLD, to_U < 0, -1 - to_U),
-            ):
-                rows, chosen = (
-                    _on(own_VLD.device, each) for each in (row_U[chosen_U], np.flatnonzero(chosen_U))
-                )
-                table_VLD[:, layer].index_copy_(0, rows, new_UD[chosen])
-
-
-def _layers_at(
-    own_VLD: Tensor, borrowed_VLD: Tensor, place_A: npt.NDArray[np.int64], layer_A: npt.NDArray[np.int64]
-) -> Tensor:
-    """(A, D): one layer of each of these rows."""
-    layers_AD = own_VLD.new_empty(len(place_A), own_VLD.shape[2])
-    for table_VLD, chosen_A, row_A in (
-        (own_VLD, place_A >= 0, place_A),
-        (borrowed_VLD, place_A < 0, -1 - place_A),
-    ):
-        chosen, rows, layers = (
-            _on(own_VLD.device, each)
-            for each in (np.flatnonzero(chosen_A), row_A[chosen_A], layer_A[chosen_A])
-        )
-        layers_AD[chosen] = table_VLD[rows, layers]
-    return layers_AD
-
-
-def _bag_sums(term_AD: Tensor, first_U: npt.NDArray[np.int64], weight_A: npt.NDArray[np.float64]) -> Tensor:
-    """(U, D): weighted sums of consecutive terms, made in their order."""
-    return F.embedding_bag(
-        torch.arange(len(term_AD), device=term_AD.device),
-        term_AD,
-        _on(term_AD.device, first_U),
-        mode="sum",
-        per_sample_weights=torch.from_numpy(weight_A).to(term_AD),
-    )
-
-
-def _on(device: torch.device, array: npt.NDArray[np.int64]) -> Tensor:
-    return torch.from_numpy(array).to(device)

@@ -1,13 +1,17 @@
 """The propagation memory: rows are read before each batch of a run, then the batch is replayed on them.
 
     1. plan     what this rank's slices read, what must be replayed for that, which rows must be borrowed
-    2. borrow   one exchange for the whole run: ids to the owners, layers of rows back
-    3. read     rows before a batch, own and borrowed ones
-    4. record   replay the batch, on own rows and on the borrowed ones that are still wanted
+    2. arrange  ranks tell one another which rows they borrow
+    3. borrow   layers of rows travel, for the whole run at once
+    4. read     rows before a batch, own and borrowed ones
+    5. record   replay the batch, on own rows and on the borrowed ones that are still wanted
+
+The first two need no row: on a GPU they are done ahead, by a thread that leaves the device alone.
 
 Two ranks, nodes 0 1 | 2 3, one hop, a run of two batches (0,2) | (2,3); rank 0 reads row 2 before the second:
 
     plan     rank 0 wants row 2, on which the first batch must be replayed; rank 1 wants layer 0 of row 0
+    arrange  both tell the other
     borrow   rank 0 gets layers 0 1 of row 2, rank 1 layer 0 of row 0
     record   batch 0: rank 0 replays (0,2) on rows 0 and 2, rank 1 on row 2
     read     rank 0 reads row 2, which is to the last bit what rank 1 has
@@ -26,14 +30,16 @@ from torch import Tensor
 
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
+from tpnet_dist.distributed.packed_copy import PackedCopy
 from tpnet_dist.errors import InputError
 from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.column_recorder import ColumnRecorder
+from tpnet_dist.memory.device_batch import DeviceBatch, record_terms
 from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
-from tpnet_dist.memory.kernels import record_on_device, record_on_host
+from tpnet_dist.memory.kernels import record_on_host
 from tpnet_dist.memory.projection import ProjectionKind
 from tpnet_dist.memory.row_table import RowTable, StoredRows
-from tpnet_dist.memory.run_exchange import PendingRun, RunExchange
+from tpnet_dist.memory.run_exchange import ArrangedRun, PendingRun, RunExchange
 from tpnet_dist.memory.run_length import Fit, RunLength
 from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
@@ -117,6 +123,8 @@ class Memory:
         self.epoch = 0
         self._open_runs: list[RunPlan] = []
         """Planned and not recorded yet."""
+        self._arranged: dict[int, ArrangedRun | None] = {}
+        """Those of the open runs that are, by the identity of their plans; None on one rank."""
         self._pending: PendingRun | None = None
         """The run whose rows are on their way."""
         self._is_fresh = True
@@ -150,73 +158,105 @@ class Memory:
                 rank=self.exchange.rank,
                 borrowed=self.borrowed,
                 hops=self.walk.hops,
-                open_runs=self._open_runs,
+                # what runs before it need is used up when its rows come
+                open_runs=self._open_runs[-1:],
             )
         self._open_runs.append(plan)
         self._planned_until = float(run.time_E[-1]) if len(run.time_E) else self._planned_until
         return plan
 
+    def arrange(self, plan: RunPlan) -> None:
+        """Stage 2, of runs in the order they were planned; it may be left to the next stage."""
+        run = None
+        if self.exchange.num_ranks > 1:  # one rank has nobody to meet
+            with self.exchange.stats.stage("borrow"):
+                run = self.run_exchange.arrange(plan)
+        self._arranged[id(plan)] = run
+        self.run_length.learn(plan.num_batches, Fit.TWICE if run is None else run.fit)
+
     def borrow(self, plan: RunPlan, following: RunPlan | None = None) -> None:
-        """Stage 2; rows for the run that is planned to follow set out, and travel while this one is
+        """Stage 3; rows for the run that is planned to follow set out, and travel while this one is
         recorded."""
         assert plan is self._open_runs[0], "rows are borrowed when all runs planned before are recorded"
-        if self._pending is None:
-            self._begin(plan)
+        run, next_run = self._arranged_run(plan), following and self._arranged_run(following)
+        if run is None:
+            return
         with self.exchange.stats.stage("borrow"):
-            if self._pending is not None:
-                assert self._pending.plan is plan, "rows of another run are on their way"
-                self._pending = self.run_exchange.finish(self._pending, following)
-        if self._pending is not None:
-            self.run_length.learn(self._pending.plan.num_batches, self._pending.fit)
+            pending = self._pending or self.run_exchange.lend(run)
+            assert pending.run is run, "rows of another run are on their way"
+            self.borrowed.make_room(plan.num_slots)
+            if plan.is_early:
+                self.run_exchange.keep_late(pending)
+            self._pending = self.run_exchange.lend(next_run) if next_run is not None else None
+            self.run_exchange.keep_early(pending)
 
-    def _begin(self, plan: RunPlan) -> None:
-        with self.exchange.stats.stage("borrow"):
-            if self.exchange.num_ranks > 1:
-                self._pending = self.run_exchange.begin(plan)
-        # one rank has nobody to meet
-        self.run_length.learn(plan.num_batches, Fit.TWICE if self._pending is None else self._pending.fit)
+    def _arranged_run(self, plan: RunPlan) -> ArrangedRun | None:
+        if id(plan) not in self._arranged:
+            self.arrange(plan)
+        return self._arranged[id(plan)]
 
     def in_turn(self, plans: Iterator[RunPlan]) -> Iterator[RunPlan]:
         """Yield each run when its rows are here. With several ranks the next is planned by then, so that its
         rows travel while this one is recorded."""
         plan = next(plans, None)
-        if plan is not None:
-            self._begin(plan)
         while plan is not None:
+            # how long the next run is depends on it
+            self._arranged_run(plan)
             following = next(plans, None) if self.exchange.num_ranks > 1 else None
             self.borrow(plan, following)
             yield plan
             plan = following if self.exchange.num_ranks > 1 else next(plans, None)
 
-    def read(self, plan: RunPlan, batch: int, *, products: bool = True) -> FetchedRows:
-        """Stage 3: the rows wanted before a batch, when all before it are recorded."""
-        nodes_U, place_U = plan.nodes[batch], plan.places[batch]
+    def device_batches(self, plan: RunPlan) -> list[DeviceBatch]:
+        """What reading and recording each batch of a run needs on a GPU, on the host still."""
+        return [self._device_batch(plan, batch) for batch in range(plan.num_batches)]
+
+    def _device_batch(self, plan: RunPlan, batch: int) -> DeviceBatch:
+        return DeviceBatch.of(plan.ends, batch, plan.nodes[batch], plan.places[batch], self.walk.rules)
+
+    def _sent(self, plan: RunPlan, batch: int) -> DeviceBatch:
+        """Where nobody has sent it ahead."""
+        here = self._device_batch(plan, batch)
+        return here.at(PackedCopy(here.tensors(), self.device).arrive())
+
+    def read(
+        self, plan: RunPlan, batch: int, *, products: bool = True, sent: DeviceBatch | None = None
+    ) -> FetchedRows:
+        """Stage 4: the rows wanted before a batch, when all before it are recorded. `sent`: what a GPU needs
+        for it, if that is there."""
         with self.exchange.stats.stage("read"):
-            rows_ULD = self._gather(nodes_U, place_U)
-            clock_U, *degree_U = (
-                torch.from_numpy(column[place_U]).to(self.device) for column in self.table.clocks.columns()
-            )
+            if self.device.type != "cpu":
+                sent = sent or self._sent(plan, batch)
+                nodes_U, place_U, rows_ULD = sent.nodes_U, sent.place_U, self._gather(sent.row_U, sent.own)
+            else:
+                nodes_U, place_U = torch.from_numpy(plan.nodes[batch]), torch.from_numpy(plan.places[batch])
+                rows_ULD = self._gather_by_place(plan.nodes[batch], plan.places[batch])
+            clock_U, *degree_U = (column[place_U] for column in self.table.clocks.columns())
             products_ULL = torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)) if products else None
             stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
-            return FetchedRows(torch.from_numpy(nodes_U).to(self.device), stored, self.walk)
+            return FetchedRows(nodes_U, stored, self.walk)
 
-    def record(self, plan: RunPlan, batches: range | None = None) -> None:
-        """Stage 4: replay some of the run's batches, or all."""
+    def record(self, plan: RunPlan, batches: range | None = None, *, sent: DeviceBatch | None = None) -> None:
+        """Stage 5: replay some of the run's batches, or all. `sent`: what a GPU needs for a single one."""
         assert plan is self._open_runs[0], "runs are recorded in the order they were planned, each once"
         batches = batches or range(plan.num_batches)
-        ends, stats = plan.ends, self.exchange.stats
+        ends, stats, clocks = plan.ends, self.exchange.stats, self.table.clocks
         with stats.stage("record"):
             here = slice(ends.border[batches.start], ends.border[batches.stop])
             receiver_E = ends.receiver_E[here]
             self.table.will_change(receiver_E[receiver_E >= 0])
-            record = record_on_host if self.device.type == "cpu" else record_on_device
-            record(
-                self.table.rows_NLD, self.borrowed.rows_VLD, ends, batches, self.table.clocks, self.walk.rules
-            )
+            own, borrowed, rules = self.table.rows_NLD, self.borrowed.rows_VLD, self.walk.rules
+            if self.device.type == "cpu":
+                record_on_host(own, borrowed, ends, batches, clocks, rules)
+            else:
+                for batch in batches:
+                    terms = (sent or self._sent(plan, batch)).terms
+                    record_terms(own, borrowed, clocks, terms, rules)
         stats.batches += len(batches)
         stats.ends_replayed += len(receiver_E)
         if batches.stop == plan.num_batches:
             self._open_runs.pop(0)
+            self._arranged.pop(id(plan), None)
 
     def run(
         self,
@@ -225,7 +265,7 @@ class Memory:
         *,
         products: bool = True,
     ) -> Iterator[FetchedRows]:
-        """All four stages of a run: rows before each batch, which is recorded once the next is asked for."""
+        """All stages of a run: rows before each batch, which is recorded once the next is asked for."""
         plan = self.plan(batches, reads)
         self.borrow(plan)
         for batch in range(plan.num_batches):
@@ -273,18 +313,22 @@ class Memory:
             self._catch_up_by == "auto" and self.columns.is_worthwhile(num_events)
         )
 
-    def _gather(self, nodes_U: Integers, place_U: Integers) -> Tensor:
+    def _gather_by_place(self, nodes_U: Integers, place_U: Integers) -> Tensor:
+        first, stop = np.searchsorted(nodes_U, (self.first_node, self.stop_node)).tolist()
+        row_U = np.where(place_U >= 0, place_U, -1 - place_U)
+        return self._gather(torch.from_numpy(row_U), slice(first, stop))
+
+    def _gather(self, row_U: Tensor, own: slice) -> Tensor:
         """Own rows lie together, since nodes are sorted and blocks contiguous."""
         rows_NLD, rows_VLD = self.table.rows_NLD, self.borrowed.rows_VLD
-        rows_ULD = rows_NLD.new_empty(len(nodes_U), *rows_NLD.shape[1:])
-        first, stop = np.searchsorted(nodes_U, (self.first_node, self.stop_node)).tolist()
+        rows_ULD = rows_NLD.new_empty(len(row_U), *rows_NLD.shape[1:])
         for table, here in (
-            (rows_VLD, slice(0, first)),
-            (rows_NLD, slice(first, stop)),
-            (rows_VLD, slice(stop, None)),
+            (rows_VLD, slice(0, own.start)),
+            (rows_NLD, own),
+            (rows_VLD, slice(own.stop, None)),
         ):
-            place = place_U[here] if table is rows_NLD else -1 - place_U[here]
-            torch.index_select(table, 0, torch.from_numpy(place).to(self.device), out=rows_ULD[here])
+            if len(row_U[here]):
+                torch.index_select(table, 0, row_U[here], out=rows_ULD[here])
         return rows_ULD
 
     def _leave_planned(self) -> None:
@@ -292,6 +336,7 @@ class Memory:
         if self._pending is not None:
             self._pending.arriving.wait()
         self._pending, self._open_runs = None, []
+        self._arranged.clear()
 
     def assert_all_recorded(self) -> None:
         assert not self._open_runs, "a planned run is not recorded yet"

@@ -3,19 +3,26 @@
 The memory has no learned parameter, so nothing the consumer does changes what comes next: however deep the
 pipeline, every bit of the result is the same.
 
+    on the host   a thread plans, exchanges, reads and records, up to `prefetch` batches ahead
+    on a GPU      a thread plans, arranges and packs, a run ahead, and leaves the device alone; when the
+                  consumer asks for a batch, exchange, reading and recording of the next are launched on a
+                  stream of their own: so all that is launched comes from one thread, in one order on all
+                  ranks, and the device does it beside what the consumer asks of it
+
 While it runs the memory is ahead of the consumer, so its state is not the consumer's: to save it at some
 batch, end the requests there, and go on with a new pipeline.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from tpnet_dist.distributed.packed_copy import Parcel, Sendable
 from tpnet_dist.files.read_ahead import read_ahead
 from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.memory import FetchedRows, Memory
@@ -24,6 +31,9 @@ from tpnet_dist.memory.run_plan import RunPlan
 
 Note = TypeVar("Note")
 Item = TypeVar("Item")
+
+RUNS_AHEAD = 1
+"""On a GPU so many runs wait for their turn, beside the one that is consumed and the one that is planned."""
 
 
 @dataclass(frozen=True)
@@ -39,59 +49,116 @@ class MemoryRequest(Generic[Note]):
     """Whatever the consumer wants back beside the rows."""
 
 
+@dataclass(frozen=True)
+class _Run(Generic[Note]):
+    plan: RunPlan
+    notes: list[Note]
+    parcels: list[Parcel] | None = None
+    """By batch, for a GPU: what it takes, and the note as far as it is to be sent."""
+
+
 def fetch_ahead(
     memory: Memory, requests: Iterable[MemoryRequest[Note]], *, prefetch: int
 ) -> Iterator[tuple[Note, FetchedRows]]:
     """Yield each request's rows in order, up to `prefetch` batches ahead of the consumer.
 
-    `requests` is consumed in the background thread too: planning negatives and neighbours runs ahead as well,
-    on CUDA in the same stream. Consumers that leave early must do so at the same batch on all ranks.
+    `requests` is consumed in the background thread too: planning negatives and neighbours runs ahead as well.
+    Consumers that leave early must do so at the same batch on all ranks.
     """
-    stream = memory.stream
-    if stream is not None:
-        # what was done to the memory so far
-        stream.wait_stream(torch.cuda.current_stream(memory.device))
-    ahead = read_ahead(_steps_on(stream, _fetch_each(memory, requests, stream)), prefetch, to_the_brim=True)
+    if memory.stream is not None:
+        yield from _fetch_on_device(memory, memory.stream, requests, prefetch)
+        return
+    ahead = read_ahead(_fetch_each(memory, _planned(memory, requests)), prefetch, to_the_brim=True)
+    with closing(ahead):  # type: ignore[type-var]
+        for note, rows, _ in ahead:
+            yield note, rows
+
+
+def _fetch_on_device(
+    memory: Memory, stream: torch.cuda.Stream, requests: Iterable[MemoryRequest[Note]], prefetch: int
+) -> Iterator[tuple[Note, FetchedRows]]:
+    # what was done to the memory so far
+    stream.wait_stream(torch.cuda.current_stream(memory.device))
+    runs = read_ahead(_packed(memory, requests), RUNS_AHEAD if prefetch else 0, to_the_brim=True)
+    fetched = _launched_on(stream, _fetch_each(memory, runs))
     try:
-        for note, fetched, ready in ahead:
-            if ready is not None:
-                current = torch.cuda.current_stream(memory.device)
-                ready.wait(current)
-                for column in (fetched.nodes_U, *fetched.stored.columns()):
-                    column.record_stream(current)
-            yield note, fetched
+        for note, rows, ready in _one_ahead(fetched) if prefetch else fetched:
+            current = torch.cuda.current_stream(memory.device)
+            ready.wait(current)
+            for column in (rows.nodes_U, *rows.stored.columns()):
+                column.record_stream(current)
+            yield note, rows
     finally:
-        ahead.close()  # type: ignore[attr-defined]
-        if stream is not None:
-            # the last batches are still being recorded
-            torch.cuda.current_stream(memory.device).wait_stream(stream)
+        runs.close()  # type: ignore[attr-defined]
+        # the last batches are still being recorded
+        torch.cuda.current_stream(memory.device).wait_stream(stream)
+
+
+def _planned(memory: Memory, requests: Iterable[MemoryRequest[Note]]) -> Iterator[_Run[Note]]:
+    for run in in_runs(requests, memory.run_length.batches, lambda request: len(request.events)):
+        plan = memory.plan([request.events for request in run], [request.nodes for request in run])
+        yield _Run(plan, [request.note for request in run])
+
+
+def _packed(memory: Memory, requests: Iterable[MemoryRequest[Note]]) -> Iterator[_Run[Note]]:
+    # a thread that pins memory has a context, on the first GPU unless it says otherwise
+    torch.cuda.set_device(memory.device)
+    for run in _planned(memory, requests):
+        memory.arrange(run.plan)
+        batches = memory.device_batches(run.plan)
+        parcels = [
+            Parcel([batch, *([note] if isinstance(note, Sendable) else [])], memory.device)
+            for batch, note in zip(batches, run.notes, strict=True)
+        ]
+        yield _Run(run.plan, run.notes, parcels)
 
 
 def _fetch_each(
-    memory: Memory, requests: Iterable[MemoryRequest[Note]], stream: torch.cuda.Stream | None
+    memory: Memory, runs: Iterable[_Run[Note]]
 ) -> Iterator[tuple[Note, FetchedRows, torch.cuda.Event | None]]:
-    planned: deque[list[MemoryRequest[Note]]] = deque()
+    planned: deque[_Run[Note]] = deque()
 
     def plans() -> Iterator[RunPlan]:
-        for run in in_runs(requests, memory.run_length.batches, lambda request: len(request.events)):
+        for run in runs:
             planned.append(run)
-            yield memory.plan([request.events for request in run], [request.nodes for request in run])
+            yield run.plan
 
     for plan in memory.in_turn(plans()):
-        for batch, request in enumerate(planned.popleft()):
-            fetched = memory.read(plan, batch)
+        run = planned.popleft()
+        for batch, note in enumerate(run.notes):
+            sent = None
+            if run.parcels is not None:
+                sent, *notes = run.parcels[batch].arrive()
+                note = notes[0] if notes else note
+            fetched = memory.read(plan, batch, sent=sent)
             # later batches overwrite rows in the table, never the fetched copies
-            ready = stream.record_event() if stream is not None else None
-            memory.record(plan, range(batch, batch + 1))
-            yield request.note, fetched, ready
+            ready = memory.stream.record_event() if memory.stream is not None else None
+            memory.record(plan, range(batch, batch + 1), sent=sent)
+            yield note, fetched, ready
 
 
-def _steps_on(stream: torch.cuda.Stream | None, items: Iterator[Item]) -> Iterator[Item]:
+def _launched_on(stream: torch.cuda.Stream, items: Iterator[Item]) -> Iterator[Item]:
     """Make each item in the stream; whoever takes it stays in his own."""
     while True:
-        with nullcontext() if stream is None else torch.cuda.stream(stream):
+        with torch.cuda.stream(stream):
             try:
                 item = next(items)
             except StopIteration:
                 return
         yield item
+
+
+def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Each item when the next is launched; an error comes after the items before it."""
+    held: list[Item] = []
+    while True:
+        try:
+            following = [next(items)]
+        except StopIteration:
+            break
+        except Exception:
+            yield from held
+            raise
+        yield from held
+        held = following
+    yield from held

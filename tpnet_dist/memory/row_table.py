@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.distributed.host_memory import ask_for_huge_pages
-from tpnet_dist.memory.event_run import Floats, Integers
+from tpnet_dist.memory.event_run import Integers
 from tpnet_dist.memory.kernels import Clocks
 from tpnet_dist.memory.projection import ProjectionKind, fill_projection
 from tpnet_dist.memory.walks import Walk
@@ -36,7 +36,7 @@ class UndoLog:
     """What rows were before they were first changed since a snapshot."""
 
     is_saved_N: npt.NDArray[np.bool_]
-    entries: list[tuple[Integers, Tensor, list[Floats]]] = field(default_factory=list)
+    entries: list[tuple[Tensor, Tensor, list[Tensor]]] = field(default_factory=list)
     """Local ids, rows, clocks with degrees; on the host, since a GPU may have no room for a second copy of
     what a part touches."""
 
@@ -59,7 +59,7 @@ class RowTable:
         self.projection: ProjectionKind = projection
         rows_NLD = torch.empty(num_nodes, walk.layers, width, dtype=dtype, device=device)
         self.rows_NLD = ask_for_huge_pages(rows_NLD)
-        self.clocks = Clocks.zeros(num_nodes, with_degree=walk.keeps_degree)
+        self.clocks = Clocks.zeros(num_nodes, with_degree=walk.keeps_degree, device=device)
         """Of these rows, and of borrowed ones after them."""
         self.is_drawn = True
         """Whether layer 0 is P as it was drawn."""
@@ -71,7 +71,8 @@ class RowTable:
         fill_projection(
             self.rows_NLD[:, 0], kind=self.projection, first_node=self.first_node, seed=seed, epoch=epoch
         )
-        self.clocks.time_V[:], self.clocks.degree_V[:] = 0, 0
+        for column in self.clocks.columns():
+            column.zero_()
         self._undo, self.is_drawn = None, True
 
     def start_from(self, features_UD: Tensor, local_U: Tensor) -> None:
@@ -79,7 +80,7 @@ class RowTable:
         self.rows_NLD[local_U, 0] = features_UD.to(self.rows_NLD)
         self._undo, self.is_drawn = None, False
 
-    def own_clocks(self) -> list[Floats]:
+    def own_clocks(self) -> list[Tensor]:
         """Clocks of these rows, and degrees if the walk has them; not copies."""
         return [column[: self.num_nodes] for column in self.clocks.columns()]
 
@@ -95,9 +96,10 @@ class RowTable:
         assert self._undo is not None, "restore needs a snapshot"
         device = self.rows_NLD.device
         for local_U, saved_ULD, clocks in self._undo.entries:
-            self.rows_NLD.index_copy_(0, torch.from_numpy(local_U).to(device), saved_ULD.to(device))
+            here_U = local_U.to(device)
+            self.rows_NLD.index_copy_(0, here_U, saved_ULD.to(device))
             for column, saved_U in zip(self.clocks.columns(), clocks, strict=True):
-                column[local_U] = saved_U
+                column.index_copy_(0, here_U, saved_U.to(device))
         self.snapshot()
 
     def forget_snapshot(self) -> None:
@@ -109,5 +111,7 @@ class RowTable:
             return
         local_U = np.unique(local[~self._undo.is_saved_N[local]])
         self._undo.is_saved_N[local_U] = True
-        rows_ULD = self.rows_NLD[torch.from_numpy(local_U).to(self.rows_NLD.device)].cpu()
-        self._undo.entries.append((local_U, rows_ULD, [column[local_U] for column in self.clocks.columns()]))
+        local = torch.from_numpy(local_U)
+        here_U = local.to(self.rows_NLD.device)
+        rows_ULD, *clocks = (column[here_U].cpu() for column in (self.rows_NLD, *self.clocks.columns()))
+        self._undo.entries.append((local, rows_ULD, clocks))

@@ -1,22 +1,23 @@
 """The exchange of a run: each rank asks the owners for layers of rows, and is asked.
 
-    1. meet    how many rows each rank asks of each, and whether they fit
-    2. ask     which rows and layers: ids to the owners
-    3. lend    the layers, with the rows' clocks, back to the askers
+    1. meet    how many rows each rank asks of each, and whether they fit        on the host, ahead
+    2. ask     which rows and layers: ids to the owners                          on the host, ahead
+    3. lend    the layers, with the rows' clocks, to the askers                  where the rows are
     4. keep    what arrived goes into its slots
 
-A run may be begun before the one before it is recorded. Then rows that the earlier run does not change travel
-while it is recorded; the others are late, and travel with what ranks say when they meet for the next run:
+A run may be lent before the one before it is recorded. Then rows that the earlier run does not change travel
+while it is recorded; the others are late, and travel when it is:
 
-    about to record    meets for    asks for    what travels meanwhile       what comes first
-    run 1              run 2        run 2       rows of run 2, not late
-    run 2              run 3        run 3       rows of run 3, not late      late rows of run 2
+    about to record    what comes first         what travels meanwhile
+    run 1                                       rows of run 2, not late
+    run 2              late rows of run 2       rows of run 3, not late
 
-So a run takes three collectives: 1 with the late rows of the run before, 2, 3. What one rank lends another
-lies together as bytes: clocks, degrees if there are any, layers, and up to seven bytes of padding. Both sides
-can tell its length.
+So a run takes four collectives: 1 and 2, which need no row and so may be done long before; late rows; others.
+What one rank lends another lies together as bytes: clocks, degrees if there are any, layers, and up to seven
+bytes of padding. Both sides can tell its length.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +25,8 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.distributed.exchange import Arriving, Exchange, ExchangeRoute
+from tpnet_dist.distributed.packed_copy import PackedCopy
 from tpnet_dist.memory.borrowed_rows import BorrowedRows
-from tpnet_dist.memory.event_run import Integers
 from tpnet_dist.memory.row_table import RowTable
 from tpnet_dist.memory.run_length import Fit
 from tpnet_dist.memory.run_plan import Asked, RunPlan
@@ -44,16 +45,42 @@ def reply_bytes(asked: Asked, layer_bytes: int, clock_bytes: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class PendingRun:
-    """A run whose rows are on their way."""
+class ArrangedRun:
+    """A run of which every rank knows what it lends to whom."""
 
     plan: RunPlan
     fit: Fit
     """Of the rows, where they fit least."""
-    early: Asked
+    lent: tuple[Asked, Asked]
+    """Early and late ones."""
+    kept: tuple[Asked, Asked]
+    places: PackedCopy
+    """Of these four in this order: the rows, and the layers as rows of a table with a row for each layer."""
+
+
+@dataclass(frozen=True)
+class PendingRun:
+    """A run whose rows are on their way."""
+
+    run: ArrangedRun
     arriving: Arriving
-    late: Asked
-    lent_late: Asked
+    lent_late: "Places"
+    kept: "tuple[Places, Places]"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where rows lie that are lent or kept, on their device."""
+
+    asked: Asked
+    row_A: Tensor
+    layer_Q: Tensor
+
+    def by_rank(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows, and their layers."""
+        rows, layers = np.diff(self.asked.border_R), np.diff(self.asked.layer_borders())
+        parts = self.row_A.split_with_sizes(rows.tolist()), self.layer_Q.split_with_sizes(layers.tolist())
+        return zip(*parts, strict=True)
 
 
 class RunExchange:
@@ -63,47 +90,52 @@ class RunExchange:
         self, table: RowTable, borrowed: BorrowedRows, exchange: Exchange, wire_dtype: torch.dtype
     ) -> None:
         self.table, self.borrowed, self.exchange, self.wire_dtype = table, borrowed, exchange, wire_dtype
-        self._no_rows = Asked.unpacked(np.empty(0, np.int64), [0] * exchange.num_ranks)
 
-    def begin(self, plan: RunPlan, earlier: PendingRun | None = None) -> PendingRun:
-        """Stages 1 to 3, with the late rows of the run before; rows arrive while others are recorded."""
-        exchange, device = self.exchange, self.table.rows_NLD.device
+    def arrange(self, plan: RunPlan) -> ArrangedRun:
+        """Stages 1 and 2. They touch no row, so they may be done ahead and in another thread."""
+        host, num_ranks = self.exchange.host, self.exchange.num_ranks
         # 1. meet
         counts = np.diff(plan.asked.border_R)
-        theirs_R2 = self._trade_late(earlier, np.stack([counts, np.full_like(counts, plan.fit)], 1))
+        notices = torch.from_numpy(np.stack([counts, np.full_like(counts, plan.fit)], 1))
+        everybody = ExchangeRoute([1] * num_ranks, [1] * num_ranks)
+        [theirs_R2] = host.forward(everybody, [notices])
         route = ExchangeRoute(counts.tolist(), theirs_R2[:, 0].tolist())
         # 2. ask
-        ids = torch.from_numpy(plan.asked.packed(plan.owner_row_A)).to(device)
-        [ids] = exchange.forward(route, [ids])
-        lent, lent_late = Asked.unpacked(ids.cpu().numpy(), route.recv_counts).early_and_late()
-        # 3. lend
-        early, late = plan.asked.early_and_late()
-        arriving = exchange.send(self._pack(lent), self._sizes(lent), self._sizes(early))
-        exchange.stats.runs += 1
-        exchange.stats.rows_borrowed += len(plan.asked.row_A)
-        exchange.stats.rows_needed += plan.num_needed
-        return PendingRun(plan, Fit(theirs_R2[:, 1].max()), early, arriving, late, lent_late)
+        [ids] = host.forward(route, [torch.from_numpy(plan.asked.packed(plan.owner_row_A))])
+        lent = Asked.unpacked(ids.numpy(), route.recv_counts).early_and_late()
+        kept = plan.asked.early_and_late()
+        stats = self.exchange.stats
+        stats.runs += 1
+        stats.rows_borrowed += len(plan.asked.row_A)
+        stats.rows_needed += plan.num_needed
+        num_layers = self.table.rows_NLD.shape[1]
+        places = [
+            torch.from_numpy(places)
+            for asked in (*lent, *kept)
+            for places in (asked.row_A, asked.layer_index(num_layers))
+        ]
+        packed = PackedCopy(places, self.table.rows_NLD.device)
+        return ArrangedRun(plan, Fit(int(theirs_R2[:, 1].max())), lent, kept, packed)
 
-    def finish(self, pending: PendingRun, following: RunPlan | None) -> PendingRun | None:
-        """Stage 4, after beginning the following run, if there is one."""
-        started = None
-        if following is not None:
-            started = self.begin(following, pending)
-        elif pending.plan.is_early:
-            self._trade_late(pending, np.empty((self.exchange.num_ranks, 0), np.int64))
-        self._keep(pending.early, pending.arriving.wait())
-        return started
+    def lend(self, run: ArrangedRun) -> PendingRun:
+        """Stage 3 for rows that are not late; they arrive while others are recorded."""
+        tensors = iter(run.places.arrive())
+        early, lent_late, *kept = (
+            Places(asked, next(tensors), next(tensors)) for asked in (*run.lent, *run.kept)
+        )
+        return PendingRun(run, self._send(early, run.kept[0]), lent_late, (kept[0], kept[1]))
 
-    def _trade_late(self, pending: PendingRun | None, notices: Integers) -> Integers:
-        """Exchange late rows of a pending run, behind numbers of notice; return what others say to us."""
-        lent, late = (
-            (pending.lent_late, pending.late) if pending is not None else (self._no_rows, self._no_rows)
-        )
-        sizes_out, sizes_in = (
-            [notices[0].nbytes + size for size in self._sizes(rows)] for rows in (lent, late)
-        )
-        arrived = self.exchange.trade(self._pack(lent, notices), sizes_out, sizes_in)
-        return self._keep(late, arrived, notices.shape[1])
+    def keep_late(self, pending: PendingRun) -> None:
+        """Stages 3 and 4 for late rows."""
+        _, late = pending.kept
+        self._keep(late, self._send(pending.lent_late, late.asked).wait())
+
+    def keep_early(self, pending: PendingRun) -> None:
+        """Stage 4 for the others."""
+        self._keep(pending.kept[0], pending.arriving.wait())
+
+    def _send(self, lent: Places, kept: Asked) -> Arriving:
+        return self.exchange.send(self._pack(lent), self._sizes(lent.asked), self._sizes(kept))
 
     def _sizes(self, asked: Asked) -> list[int]:
         """Return how many bytes travel to or from each rank."""
@@ -114,52 +146,40 @@ class RunExchange:
     def _numbers_per_clock(self) -> int:
         return len(self.table.clocks.columns())
 
-    def _pack(self, lent: Asked, notices: Integers | None = None) -> Tensor:
-        rows_NLD, clocks = self.table.rows_NLD, self.table.clocks
-        if notices is None:
-            notices = np.empty((self.exchange.num_ranks, 0), np.int64)
-        sizes = [notices[0].nbytes + size for size in self._sizes(lent)]
+    def _pack(self, lent: Places) -> Tensor:
+        rows_NLD, columns = self.table.rows_NLD, self.table.clocks.columns()
+        sizes = self._sizes(lent.asked)
         message = torch.empty(sum(sizes), dtype=torch.uint8, device=rows_NLD.device)
-        index = torch.from_numpy(lent.layer_index(rows_NLD.shape[1])).to(rows_NLD.device)
-        layers_of, borders = rows_NLD.view(-1, rows_NLD.shape[2]), lent.layer_borders().tolist()
-        for rank, part in enumerate(message.split_with_sizes(sizes)):
-            row_A = lent.row_A[slice(*lent.border_R[rank : rank + 2])]
-            notice, clock, layers = self._views(
-                part, len(notices[rank]), len(row_A), borders[rank + 1] - borders[rank]
-            )
-            notice.copy_(torch.from_numpy(notices[rank]))
-            clock.copy_(torch.from_numpy(np.stack([column[row_A] for column in clocks.columns()])))
-            here = index[borders[rank] : borders[rank + 1]]
+        layers_of = rows_NLD.view(-1, rows_NLD.shape[2])
+        for part, (row_A, layer_Q) in zip(message.split_with_sizes(sizes), lent.by_rank(), strict=True):
+            if not len(row_A):
+                continue
+            clock, layers = self._views(part, len(row_A), len(layer_Q))
+            for numbers, column in zip(clock, columns, strict=True):
+                torch.index_select(column, 0, row_A, out=numbers)
             if self.wire_dtype == rows_NLD.dtype:
-                torch.index_select(layers_of, 0, here, out=layers)
+                torch.index_select(layers_of, 0, layer_Q, out=layers)
             else:
-                layers.copy_(layers_of[here])
+                layers.copy_(layers_of[layer_Q])
         return message
 
-    def _keep(self, asked: Asked, arrived: Tensor, num_notices: int = 0) -> Integers:
-        """Put rows into their slots; returns the numbers of notice before them, by rank."""
-        rows_VLD, clocks = self.borrowed.rows_VLD, self.table.clocks
-        index = torch.from_numpy(asked.layer_index(rows_VLD.shape[1])).to(rows_VLD.device)
-        layers_of, borders = rows_VLD.view(-1, rows_VLD.shape[2]), asked.layer_borders().tolist()
-        sizes, notices = [8 * num_notices + size for size in self._sizes(asked)], []
-        for rank, part in enumerate(arrived.split_with_sizes(sizes)):
-            slot_A = asked.row_A[slice(*asked.border_R[rank : rank + 2])]
-            notice, clock, layers = self._views(
-                part, num_notices, len(slot_A), borders[rank + 1] - borders[rank]
-            )
-            notices.append(notice.cpu().numpy())
-            for column, numbers in zip(clocks.columns(), clock.cpu().numpy(), strict=True):
+    def _keep(self, kept: Places, arrived: Tensor) -> None:
+        """Put rows into their slots."""
+        rows_VLD, columns = self.borrowed.rows_VLD, self.table.clocks.columns()
+        layers_of = rows_VLD.view(-1, rows_VLD.shape[2])
+        parts = arrived.split_with_sizes(self._sizes(kept.asked))
+        for part, (slot_A, layer_Q) in zip(parts, kept.by_rank(), strict=True):
+            if not len(slot_A):
+                continue
+            clock, layers = self._views(part, len(slot_A), len(layer_Q))
+            for column, numbers in zip(columns, clock, strict=True):
                 column[-1 - slot_A] = numbers
-            layers_of.index_copy_(0, index[borders[rank] : borders[rank + 1]], layers.to(rows_VLD.dtype))
-        return np.stack(notices)
+            layers_of.index_copy_(0, layer_Q, layers.to(rows_VLD.dtype))
 
-    def _views(
-        self, part: Tensor, num_notices: int, num_rows: int, num_layers: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Cut what a rank sends another: notice (numbers), clocks and degrees (1 or 2, A), layers (L, D)."""
-        clock_start, width = 8 * num_notices, self.table.rows_NLD.shape[2]
-        layers_start = clock_start + 8 * self._numbers_per_clock * num_rows
-        layers_stop = layers_start + num_layers * width * self.wire_dtype.itemsize
-        notice, clock = part[:clock_start].view(torch.int64), part[clock_start:layers_start]
-        layers = part[layers_start:layers_stop].view(self.wire_dtype).view(num_layers, width)
-        return notice, clock.view(torch.float64).view(self._numbers_per_clock, num_rows), layers
+    def _views(self, part: Tensor, num_rows: int, num_layers: int) -> tuple[Tensor, Tensor]:
+        """Cut what a rank sends another: clocks and degrees (1 or 2, A), layers (L, D)."""
+        width = self.table.rows_NLD.shape[2]
+        start = 8 * self._numbers_per_clock * num_rows
+        stop = start + num_layers * width * self.wire_dtype.itemsize
+        layers = part[start:stop].view(self.wire_dtype).view(num_layers, width)
+        return part[:start].view(torch.float64).view(self._numbers_per_clock, num_rows), layers

@@ -90,6 +90,8 @@ class RunPlan:
     """How these fit into the slots there may be, with those of runs not recorded yet."""
     is_early: bool
     """Whether a run before was not recorded yet."""
+    num_slots: int
+    """For borrowed rows, of this run and those before."""
     closure: Closure
 
     num_events: int
@@ -154,6 +156,7 @@ def plan_run(
         num_needed=int((closure.need_U >= 0).sum()),
         fit=borrowed.fit(),
         is_early=bool(open_runs),
+        num_slots=borrowed.num_slots,
         closure=closure,
         num_events=run.num_events,
     )

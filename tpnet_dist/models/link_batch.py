@@ -18,9 +18,9 @@ of the hop before, each at the time of the interaction that put it there, with M
 stands for empty slots: it is nobody, at the log's time 0, and has only empty slots.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -48,6 +48,13 @@ class Hop:
     """Which row of the next hop each slot is; None in the last. On the host, like the mask."""
     dropout_keys_V: Tensor | None = None
     """int64, one per row: what dropout draws by in training."""
+
+
+class Prepared(Protocol):
+    """What a model knows of a batch before it is scored, as tensors that go to its device."""
+
+    def tensors(self) -> list[Tensor]: ...
+    def at(self, tensors: Sequence[Tensor]) -> "Prepared": ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +96,9 @@ class LinkBatch:
     dropout_keys_B: Tensor | None = field(default=None, metadata=_axes("B"))
     """int64, one per event: what dropout draws by in training. Drawn from torch's generator if None."""
 
+    prepared: Prepared | None = field(default=None, metadata=_axes(""))
+    """What the model made of all these events ahead, on the host; None: it makes it when it is asked."""
+
     def __len__(self) -> int:
         return len(self.ends_BS)
 
@@ -101,11 +111,13 @@ class LinkBatch:
         for start in range(1, num_ends, targets):
             ends = [0, *range(start, min(start + targets, num_ends))]
             cut: dict[str, Any] = {name: tensor[:, ends] for name, tensor in self._tensors_along("BS")}
-            yield replace(self, **cut)
+            yield replace(self, **cut, prepared=None)
 
     def __getitem__(self, events: slice) -> "LinkBatch":
+        if events.indices(len(self)) == (0, len(self), 1):
+            return self
         cut: dict[str, Any] = {name: tensor[events] for name, tensor in self._tensors_along("B")}
-        return replace(self, **cut)
+        return replace(self, **cut, prepared=None)
 
     def _tensors_along(self, letters: str) -> Iterator[tuple[str, Tensor]]:
         """Those whose first axes are these."""

@@ -6,6 +6,7 @@ Everything outside `models/` knows models by their spec alone. A new one is a fo
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config, ModelConfig
+from tpnet_dist.models.link_batch import LinkBatch, Prepared
 
 Sampling = Literal["recent", "uniform", "time_interval_aware"]
 
@@ -75,6 +77,8 @@ class ModelSpec:
     """How many numbers a training step keeps for the backward pass, per event and at the least."""
     state_names: StateNames | None = None
     """None: nothing published can be taken."""
+    prepare: Callable[[Config, LinkBatch], Prepared] | None = None
+    """What the model makes of a batch on the host, to be sent to its device with it; None: nothing."""
 
     @property
     def title(self) -> str:
@@ -88,3 +92,8 @@ class ModelSpec:
 def weight_dtype(config: Config) -> torch.dtype:
     """Of weights, rows and losses: bfloat16 keeps too few bits for them."""
     return torch.float64 if config.training.precision == "float64" else torch.float32
+
+
+def preparation(config: Config, spec: ModelSpec) -> Callable[[LinkBatch], Prepared] | None:
+    """What the model makes of a batch ahead, by these settings."""
+    return None if spec.prepare is None else partial(spec.prepare, config)

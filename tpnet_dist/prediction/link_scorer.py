@@ -71,7 +71,7 @@ class LinkScorer:
         pieces = list(_pieces(*dst_BC.shape))
         requests = (self._request(src_B, dst_BC, time_B, piece) for piece in pieces)
         prefetch = self.past.config.memory.prefetch if len(pieces) > 1 else 0
-        ahead = rows_ahead(self.past.memory, requests, prefetch=prefetch)
+        ahead = rows_ahead(self.past.memory, requests, prefetch=prefetch, maker=self.batch_maker)
         for piece, (planned, rows) in zip(pieces, ahead, strict=True):
             logits_BC[piece] = logits_of(self.model, self.batch_maker.make(planned, rows)).cpu().numpy()
         if not (is_finite_BC := np.isfinite(logits_BC)).all():

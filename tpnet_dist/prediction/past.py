@@ -134,7 +134,9 @@ class Past:
             yield everything, plan_of(everything, config, config.evaluation.batch_size)
             return
         split = split_of(log, config.data)
-        train = EventView(log, 0, min(until, split.train.stop), split.train.excluded_nodes)
+        train = EventView(
+            log, 0, min(until, split.train.stop), split.train.excluded_nodes, left_out=split.train.left_out
+        )
         yield train, plan_of(train, config, config.training.batch_size)
         for part in (split.val, split.test):
             view = EventView(log, min(until, part.start), min(until, part.stop))

@@ -68,7 +68,8 @@ class Predictor:
         capacity: int = DEFAULT_CAPACITY,
         device: torch.device | str | None = None,
     ) -> "Predictor":
-        """Open what was trained, then record the events of its log, since checkpoints hold no rows.
+        """Open what was trained, then record the events of its log, since checkpoints hold no rows; those
+        too that were appended since.
 
         `path`: the folder of a run, a `best.pt`, a `step-N/`, a predictor that was saved, or a checkpoint of
         the released code (then `data`, and `config` for its λ). Pickles are read as tensors, never run.
@@ -83,8 +84,9 @@ class Predictor:
         if not folder:
             raise InputError(f"{path}: does not say which data it belongs to; name the data folder")
         trained = trained.with_data(folder)
-        log = trained.open_log(Path(path))
         saved = trained.saved
+        log = trained.open_log(Path(path), as_it_was=as_evaluated or saved is not None)
+        trained = trained.with_width_of(log)
         if saved is not None:
             if until is not None:
                 raise InputError(f"{path}: holds a past of its own; leave until away")

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tpnet_dist.config.schema import Config
+from tpnet_dist.config.schema import Config, default_width
 from tpnet_dist.config.toml_files import CONFIG_NAME
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.reader import EventLog
@@ -42,8 +42,9 @@ class Trained:
         data = replace(self.config.data, folder=folder)
         return replace(self, config=replace(self.config, data=data))
 
-    def open_log(self, name: Path) -> EventLog:
-        """`name`: what the user calls all this. A relative folder is one of where training was started."""
+    def open_log(self, name: Path, *, as_it_was: bool = False) -> EventLog:
+        """`name`: what the user calls all this. A relative folder is one of where training was started.
+        `as_it_was`: without events that were appended since."""
         folder = Path(self.config.data.folder)
         if not folder.exists():
             raise InputError(
@@ -52,10 +53,19 @@ class Trained:
             )
         log = EventLog(folder)
         self._require_log(log)
-        return log
+        return EventLog(folder, log_id=self.log_id) if as_it_was else log
+
+    def with_width_of(self, log: EventLog) -> "Trained":
+        """The same, with rows as wide as they were when the log was shorter."""
+        if self.log_id is None or self.config.memory.width is not None:
+            return self
+        then = log.manifest.at(self.log_id)
+        assert then is not None, "open_log has seen to it"
+        memory = replace(self.config.memory, width=default_width(then.events, then.nodes))
+        return replace(self, config=replace(self.config, memory=memory))
 
     def _require_log(self, log: EventLog) -> None:
-        if self.log_id not in (None, log.manifest.log_id):
+        if self.log_id is not None and log.manifest.at(self.log_id) is None:
             raise InputError(
                 f"{self.path}: made with event log {self.log_id}, the data folder {log.folder} is "
                 f"{log.manifest.log_id}; give the data it was made with"

@@ -43,7 +43,7 @@ def read_event_log(folder: str, log_id: str | None) -> EventLogFacts:
         manifest = read_manifest(Path(folder))
     except (InputError, OSError):
         return EventLogFacts(folder, None, f"its data folder {folder} cannot be read from here")
-    return EventLogFacts(folder, manifest, is_the_runs=log_id in (None, manifest.log_id))
+    return EventLogFacts(folder, manifest, is_the_runs=log_id is None or manifest.at(log_id) is not None)
 
 
 def recognise(log: EventLogFacts) -> Recognition | None:

@@ -7,6 +7,7 @@ these again, at several hundred thousand a second, and stands where it stood, bi
 import math
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,25 @@ class CheckpointFolder:
     def _steps(self) -> list[Path]:
         """Return the folders of checkpoints in the order they were written."""
         return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
+
+
+def newest_step_facts(folder: Path) -> dict[str, Any] | None:
+    """What the newest checkpoint that is whole says of its run; None if there is none."""
+    found = _newest_whole(folder)
+    return None if found is None else found[1]
+
+
+def newest_optimizer(folder: Path) -> OptimizerState:
+    """The optimizer's state in the newest checkpoint that is whole; empty if there is none."""
+    found = _newest_whole(folder)
+    return {} if found is None else _sorted_out(read_tensors(found[0]))[1]
+
+
+def _newest_whole(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    for path in sorted((each for each in folder.glob("step-*") if each.is_dir()), reverse=True):
+        with suppress(DamagedCheckpoint):
+            return path, read_facts(path)
+    return None
 
 
 def progress_of(facts: Mapping[str, Any]) -> Progress:

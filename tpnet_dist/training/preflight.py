@@ -31,9 +31,10 @@ class Preflight:
     needed: NeededBytes
 
     @classmethod
-    def of(cls, config: Config, world: World) -> "Preflight":
-        """Read the log, but none of its features; refuse what a run would refuse."""
-        preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+    def of(cls, config: Config, world: World, log_id: str | None = None) -> "Preflight":
+        """Read the log, but none of its features; refuse what a run would refuse. `log_id`: as it was "
+        "then."""
+        preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world, log_id))
         world.on_every_rank(preflight.require_fits)
         if config.training.engine == "deepspeed":
             world.on_first_rank(
@@ -45,16 +46,16 @@ class Preflight:
         return preflight
 
     @classmethod
-    def to_evaluate(cls, config: Config, world: World) -> "Preflight":
+    def to_evaluate(cls, config: Config, world: World, log_id: str | None = None) -> "Preflight":
         """Check a run that is evaluated: one of many ranks may be too large for those here. They have neither
         gradients nor an optimizer; what they work with is not counted."""
-        preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world))
+        preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world, log_id))
         world.on_every_rank(preflight.require_fits_to_evaluate)
         return preflight
 
     @classmethod
-    def _on_this_rank(cls, config: Config, world: World) -> "Preflight":
-        opened, memory = OpenedLog.read(config), RankMemory.of(world)
+    def _on_this_rank(cls, config: Config, world: World, log_id: str | None) -> "Preflight":
+        opened, memory = OpenedLog.read(config, log_id), RankMemory.of(world)
         log, ranks = opened.log, world.num_ranks
         neighbors = neighbor_bytes_of(config, len(log), len(opened.split.train), ranks)
         needed = needed_bytes(config, log.shape, ranks, memory, neighbors=neighbors, rank=world.rank)

@@ -20,6 +20,7 @@ from tpnet_dist.evaluation.scoring import Scorer
 from tpnet_dist.files.progress import Display, display_for
 from tpnet_dist.training.best_epoch import PARTS, evaluate_best
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
+from tpnet_dist.training.continued import prefix_of
 from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, mean_exchange, read_lines
 from tpnet_dist.training.preflight import Preflight
 from tpnet_dist.training.run_folder import RunFolder
@@ -34,9 +35,12 @@ def train(
 ) -> Results:
     """Start the run, go on with it (unless it is to be `fresh`), or show what it came to; every rank gets the
     results."""
-    preflight = Preflight.of(config, world)
+    prefix = world.on_first_rank(lambda: prefix_of(run_dir, config))
+    preflight = Preflight.of(config, world, prefix.log_id if prefix else None)
     with RunFolder.locked(run_dir, world):
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
+        if prefix is not None:
+            display_for(world.rank).say(prefix.said)
         return _results(preflight, run, world, ProfileRequest(profile_steps, run_dir / "profile"))
 
 
@@ -54,8 +58,12 @@ def _results(preflight: Preflight, run: RunFolder, world: World, profile: Profil
 
 def evaluate(run: RunFolder, config: Config, world: World) -> Results:
     """Return the figures of every seed's best weights, by the settings given; the run stays as it is."""
-    started, preflight = datetime.now(UTC), Preflight.to_evaluate(config, world)
-    data, display = open_data(config, world, preflight), display_for(world.rank)
+    started, display = datetime.now(UTC), display_for(world.rank)
+    prefix = world.on_first_rank(lambda: prefix_of(run.path, config))
+    preflight = Preflight.to_evaluate(config, world, prefix.log_id if prefix else None)
+    if prefix is not None:
+        display.say(prefix.said)
+    data = open_data(config, world, preflight)
     passes = Passes(config, data)
 
     def evaluate_seed(seed: int) -> SeedResults:

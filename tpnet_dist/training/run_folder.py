@@ -1,7 +1,8 @@
 """A run on disk: `config.toml`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, `results.json`, plots;
 `evaluation.json`, if it was evaluated anew."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ class RunFolder:
     def checkpoints(
         self, run: RunFacts, *, keep: int, world: World, display: Display | None = None
     ) -> CheckpointFolder:
-        folder = self.path / "checkpoints" / f"seed-{run.seed}"
+        folder = seed_folder(self.path, run.seed)
         return CheckpointFolder(folder, keep=keep, run=run, world=world, display=display)
 
     def results(self) -> Results | None:
@@ -116,6 +117,11 @@ class RunFolder:
         is_finished = (self.path / RESULTS_NAME).exists()
         # another model has other settings; its name comes before them
         changed = [key for key in now if before.get(key) != now[key] and not changes_no_result(key)]
+        if is_finished and changed and LENGTH_KEYS.issuperset(changed) and _is_longer(before, now):
+            # first what says that it is finished: if this is killed, the repeated command goes on
+            for name in (RESULTS_NAME, EVALUATION_NAME):
+                (self.path / name).unlink(missing_ok=True)
+            is_finished = False
         for key in changed:
             if is_finished:
                 raise InputError(
@@ -131,6 +137,25 @@ class RunFolder:
             write_config(config, self.path / CONFIG_NAME)
 
 
+def seed_folder(run: Path, seed: int) -> Path:
+    """Where a seed's checkpoints are."""
+    return run / "checkpoints" / f"seed-{seed}"
+
+
 def _with_folder_resolved(config: Config) -> dict[str, object]:
-    """Return every setting, with the data folder resolved: one folder may have several names."""
-    return {**values_of(config), "data.folder": str(Path(config.data.folder).resolve())}
+    """Return every setting, with folders resolved: one folder may have several names."""
+    other = config.training.continue_from
+    return {
+        **values_of(config),
+        "data.folder": str(Path(config.data.folder).resolve()),
+        "training.continue_from": other and str(Path(other).resolve()),
+    }
+
+
+def _is_longer(before: Mapping[str, object], now: Mapping[str, object]) -> bool:
+    """Whether a run may last longer than it might, and nothing shorter; None is no limit."""
+    limits = [
+        [math.inf if values[key] is None else float(str(values[key])) for values in (before, now)]
+        for key in LENGTH_KEYS
+    ]
+    return all(least <= most for least, most in limits) and any(least < most for least, most in limits)

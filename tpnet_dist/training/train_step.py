@@ -8,7 +8,7 @@ Every rank scores its slice of each timestamp batch of the step, in microbatches
 all links of the step, so gradients do not depend on the number of ranks.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from tpnet_dist.batches.link_batches import LinkBatchMaker, PlannedRows
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.memory import FetchedRows
-from tpnet_dist.models.common.loss import links_loss, split_logits
+from tpnet_dist.models.common.loss import joined, links_loss, split_logits
 from tpnet_dist.training.engine import Engine
 
 
@@ -59,7 +59,7 @@ class TrainStep:
         with record_function("optimizer"):
             self.engine.step()
         losses, positives, negatives = zip(*outcomes, strict=True)
-        return StepOutcome(torch.stack(losses).sum(), torch.cat(positives), torch.cat(negatives))
+        return StepOutcome(_sum(losses), joined(positives), joined(negatives))
 
     def _learn_from(
         self, planned: PlannedLinks, rows: FetchedRows | None, num_events: int, epoch: int
@@ -71,11 +71,15 @@ class TrainStep:
             scored = [split_logits(logits) for logits in self.engine.score(microbatches)]
             losses = [links_loss(*logits) / (2 * num_events) for logits in scored]
         with record_function("backward"):
-            self.engine.learn(torch.stack(losses).sum())
+            self.engine.learn(_sum(losses))
         # in float64 a few float32 add up to the same in any order
-        loss = torch.stack(losses).detach().double().sum()
-        positive, negative = (torch.cat(logits).detach() for logits in zip(*scored, strict=True))
+        loss = _sum([loss.detach().double() for loss in losses])
+        positive, negative = (joined(logits).detach() for logits in zip(*scored, strict=True))
         return loss, positive, negative
+
+
+def _sum(losses: Sequence[Tensor]) -> Tensor:
+    return losses[0] if len(losses) == 1 else torch.stack(list(losses)).sum()
 
 
 def _waiting_for(batches: Iterable[PlannedRows]) -> Iterator[PlannedRows]:

@@ -20,14 +20,15 @@ from tpnet_dist.files.progress import Display
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.kernels import is_compiled
 from tpnet_dist.models.registry import spec_of
-from tpnet_dist.training.best_epoch import evaluate_best
+from tpnet_dist.training.best_epoch import evaluate_best, evaluate_parts
 from tpnet_dist.training.checkpoint import CheckpointFolder
+from tpnet_dist.training.continued import read_before, start_of, write_before
 from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.run_model import RunModel
 from tpnet_dist.training.step_meter import StepMeter, remedy_of
 from tpnet_dist.training.step_profile import ProfileRequest
-from tpnet_dist.training.weights_file import start_from_file
+from tpnet_dist.training.weights_file import load_weights, start_from_file
 
 
 class SeedTrainer:
@@ -72,12 +73,32 @@ class SeedTrainer:
         progress = self.checkpoints.load_newest(parts.model, parts.step.engine, steps_per_epoch=steps)
         if progress is None:
             world.phase.saved = ""
+            if self.config.training.continue_from:
+                self._start_from_other()
+                return Progress()
             start_from_file(parts.model, spec_of(self.config), self.config.model.weights, world)
             parts.step.engine.weights_changed()
             return Progress()
         progress.decide_whether_done(self.config.training)
         world.phase.saved = f"step {progress.step}"
         return progress
+
+    def _start_from_other(self) -> None:
+        """Take weights and optimizer of the run to go on from; first measure what they come to here."""
+        parts, world, config = self.parts, self.data.world, self.config
+        start = world.on_first_rank(lambda: start_of(config, self.seed))
+        load_weights(parts.model, start.weights, start.path)
+        parts.step.engine.weights_changed()
+        if world.on_first_rank(lambda: read_before(self.checkpoints.folder)) is None:
+            world.phase.now = f"the evaluation of {config.training.continue_from}"
+            what = f"before, weights of {config.training.continue_from}"
+            figures = evaluate_parts(self.evaluator, start.epoch, what, self.display)
+            world.on_first_rank(lambda: write_before(self.checkpoints.folder, figures))
+            kind = config.evaluation.negatives[0]
+            for name, by_setting in figures.items():
+                ap = by_setting["transductive"][kind]["ap"]
+                self.display.say(f"before: {name} transductive AP {ap:.4f}")
+        parts.step.engine.load_optimizer_state(start.optimizer)
 
     def train(self) -> SeedResults:
         """Train all epochs that are left, and return the results of the best."""
@@ -100,6 +121,7 @@ class SeedTrainer:
             best_epoch=progress.best_epoch + 1,
             epochs_run=progress.epoch,
             events_per_second=EventsPerSecond(train=train_rate, score=self.scorer.speed.events_per_second),
+            before=self.data.world.on_first_rank(lambda: read_before(self.checkpoints.folder)),
         )
 
     def _train_epoch(self) -> dict[str, Any]:
@@ -174,7 +196,11 @@ class SeedTrainer:
         requests = planner.requests(data.split.train, plan, from_batch=first.batch, memory_time=memory_time)
         # exactly these on every rank: one that stopped earlier would leave the others waiting
         return rows_ahead(
-            self.parts.memory, islice(requests, last.batch - first.batch), prefetch=config.memory.prefetch
+            self.parts.memory,
+            islice(requests, last.batch - first.batch),
+            prefetch=config.memory.prefetch,
+            maker=self.parts.batch_maker,
+            dropout=key,
         )
 
     def _bring_memory_to(self, batch: int) -> float:

@@ -193,7 +193,7 @@ def test_a_manifest_whose_count_disagrees_with_the_shards_is_refused(tmp_path):
     ("old", "new"),
     [
         ('"events": 40', '"events": 39'),
-        ('"format_version": 2', '"format_version": 3'),
+        ('"format_version": 2', '"format_version": 4'),
         ("{", ""),
         (None, "[1]"),
     ],

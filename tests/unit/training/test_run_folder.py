@@ -74,12 +74,17 @@ def test_damaged_results_are_one_sentence(started: Path) -> None:
         RunFolder.open(started).results()
 
 
-def test_a_finished_run_cannot_be_made_longer(started: Path) -> None:
+def test_a_finished_run_goes_on_if_it_may_last_longer(started: Path) -> None:
     RunFolder.open(started).write_results(RESULTS)
-    with refused():
-        RunFolder.start(started, changed(training={"epochs": 200}))
+    for training in ({"epochs": 99}, {"epochs": 200, "patience": 19}, {"max_steps": 10}, {"batch_size": 9}):
+        with refused():
+            RunFolder.start(started, changed(training=training))
     # what changes no result is no reason to refuse, nor to rewrite the settings it was made with
     assert RunFolder.start(started, changed(memory={"prefetch": 0})).config() == Config()
+    assert RunFolder.open(started).results() is not None
+    longer = changed(training={"epochs": 200})
+    assert RunFolder.start(started, longer).config() == longer
+    assert RunFolder.open(started).results() is None
 
 
 def test_an_evaluation_is_kept_only_where_it_can_stand_beside_the_runs_figures(started: Path) -> None:

@@ -13,15 +13,17 @@ Values have three axes: tokens or hidden ones, the Z sequences of the B events, 
 `events_first` they have any, of which the first has all that belongs to an event one after another.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from tpnet_dist.keyed_random import SampleKey, mix_in, state_of, words_of
+from tpnet_dist.keyed_random import SampleKey, state_of, words_at
+from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.link_batch import LinkBatch
 
 MAX_RATE = 0.9
@@ -32,18 +34,29 @@ def event_keys(seed: int, epoch: int, events_B: Tensor) -> Tensor:
     return state_of(SampleKey(seed, epoch), events_B)
 
 
+class MaskShape(NamedTuple):
+    """A mask that a forward pass asks for: so many rows of so many values of every sequence."""
+
+    rows: int
+    width: int
+
+
 class Dropout:
     """Keeps everything: what scoring uses."""
 
     keeps_all = True
     scale = 1.0
 
+    def expect(self, masks: Sequence[MaskShape], num_sequences: int) -> None:
+        """Hear, before the first mask, which ones will be asked for, in their order."""
+
     def drop_(self, values: Tensor) -> Tensor:
+        """In place where that saves a pass."""
         return values
 
     def dropped(self, like: Tensor, width: int) -> Tensor | None:
         """1 for each of `width` values per token that is dropped, else 0, in the dtype of `like`; None if all
-        are kept."""
+        are kept. For the host's `feed_forward`."""
         return None
 
     def kept(self, like: Tensor, shape: tuple[int, ...]) -> Tensor | None:
@@ -72,11 +85,10 @@ class EventDropout(Dropout):
         self._threshold = max(1, round(256 * rate))
         self.scale = 256 / (256 - self._threshold)
         self._num_events = len(keys_B)
-        on_host = keys_B.device.type == "cpu" and not counted
-        self._bytes: _Bytes = HostBytes(keys_B) if on_host else DeviceBytes(keys_B)
+        on_host = serves_host(keys_B) and not counted
+        self._bytes: HostBytes | DeviceBytes = HostBytes(keys_B) if on_host else DeviceBytes(keys_B)
 
     def drop_(self, values: Tensor) -> Tensor:
-        """In place."""
         return values.mul_(self._keep_mask(values))
 
     def dropped(self, like: Tensor, width: int) -> Tensor:
@@ -111,6 +123,51 @@ class EventDropout(Dropout):
         return mask
 
 
+class DeviceDropout(Dropout):
+    """The same for the mixer where every operation has its price, on a GPU and in compiled code.
+
+    All masks of a forward pass are drawn and decided at once, and are read where they were drawn.
+    """
+
+    keeps_all = False
+
+    def __init__(self, keys_B: Tensor, rate: float) -> None:
+        assert 0 < rate <= MAX_RATE, rate
+        self._threshold = max(1, round(256 * rate))
+        self.scale = 256 / (256 - self._threshold)
+        self._num_events = len(keys_B)
+        self._bytes = DeviceBytes(keys_B)
+        self._masks: list[Tensor] = []
+        """The expected ones, the next one last."""
+
+    def expect(self, masks: Sequence[MaskShape], num_sequences: int) -> None:
+        num_events = self._num_events
+        if num_events:
+            per_event = num_sequences // num_events
+            counts = tuple(mask.rows * per_event * mask.width for mask in masks)
+            kept = self._bytes.draw_calls(counts).ge(self._threshold)
+            by_call = kept.split_with_sizes(_in_whole_words(counts), dim=1)
+            self._masks = [
+                each[:, :count].view(num_events, mask.rows, per_event, mask.width).transpose(0, 1)
+                for each, count, mask in zip(by_call, counts, masks, strict=True)
+            ][::-1]
+
+    def drop_(self, values: Tensor) -> Tensor:
+        mask = self._keep_mask(values)
+        return (values.view(mask.shape) * mask).view(values.shape)
+
+    def add(self, residual: Tensor, values: Tensor) -> Tensor:
+        mask = self._keep_mask(values)
+        total = torch.addcmul(residual.view(mask.shape), values.view(mask.shape), mask)
+        return total.view(values.shape)
+
+    def _keep_mask(self, values: Tensor) -> Tensor:
+        """Of shape (rows, B, sequences of an event, width), as the bytes were drawn."""
+        if not self._num_events:
+            return torch.ones_like(values, dtype=torch.bool)
+        return self._masks.pop()
+
+
 def dropout_for(batch: LinkBatch, rate: float, *, training: bool, events_first: bool = False) -> Dropout:
     """Of a model in training; keyed by events, or by torch's generator where the batch has no keys."""
     if not training or rate == 0:
@@ -118,7 +175,9 @@ def dropout_for(batch: LinkBatch, rate: float, *, training: bool, events_first: 
     keys_B = batch.dropout_keys_B
     if keys_B is None:
         keys_B = torch.randint(2**63 - 1, (len(batch),), device=batch.ends_BS.device)
-    return EventDropout(keys_B, rate, events_first=events_first)
+    if events_first or serves_host(keys_B):
+        return EventDropout(keys_B, rate, events_first=events_first)
+    return DeviceDropout(keys_B, rate)
 
 
 def row_dropout_for(keys_V: Tensor | None, like: Tensor, rate: float, *, training: bool) -> Dropout:
@@ -144,11 +203,6 @@ class _AddKept(torch.autograd.Function):
         return gradient, gradient * mask, None
 
 
-class _Bytes(Protocol):
-    def draw(self, count: int) -> Tensor:
-        """The next `count` random bytes of each event, (B, count); the caller may change them."""
-
-
 class HostBytes:
     """One generator per event, read on from call to call."""
 
@@ -156,6 +210,7 @@ class HostBytes:
         self._streams = [np.random.SFC64(key % 2**64) for key in keys_B.tolist()]
 
     def draw(self, count: int) -> Tensor:
+        """The next `count` random bytes of each event, (B, count); the caller may change them."""
         words = np.empty((len(self._streams), -(-count // 8)), dtype=np.uint64)
         for row, stream in zip(words, self._streams, strict=True):
             row[:] = stream.random_raw(len(row))
@@ -169,6 +224,30 @@ class DeviceBytes:
         self._keys_B, self._calls = keys_B, 0
 
     def draw(self, count: int) -> Tensor:
-        self._calls += 1
-        words = words_of(mix_in(self._keys_B, self._calls), -(-count // 8))
-        return words.view(torch.uint8)[:, :count].contiguous()
+        return self.draw_calls((count,))[:, :count]
+
+    def draw_calls(self, counts: tuple[int, ...]) -> Tensor:
+        """The bytes of the next calls side by side, each filled up to whole words, in one go."""
+        keys_B, first = self._keys_B, self._calls + 1
+        self._calls += len(counts)
+        # a compiler sees through no cache, and needs none
+        places = _places_of_words if torch.compiler.is_compiling() else _known_places
+        call_W, word_W = places(counts, keys_B.device)
+        calls = torch.arange(first, first + len(counts), device=keys_B.device)
+        state_BW = words_at(keys_B[:, None], calls).index_select(1, call_W)
+        return words_at(state_BW, word_W).view(torch.uint8)
+
+
+def _in_whole_words(counts: Sequence[int]) -> list[int]:
+    return [8 * -(-count // 8) for count in counts]
+
+
+def _places_of_words(counts: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Which of the calls each word belongs to, and its number there, from 1."""
+    words = [size // 8 for size in _in_whole_words(counts)]
+    call_W = torch.cat([torch.full((size,), call, device=device) for call, size in enumerate(words)])
+    return call_W, torch.cat([torch.arange(1, size + 1, device=device) for size in words])
+
+
+_known_places = lru_cache(maxsize=16)(_places_of_words)
+"""The same in every step."""

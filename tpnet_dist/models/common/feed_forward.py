@@ -1,4 +1,4 @@
-"""Linear → GELU or ReLU → dropout → linear, in as few passes over the hidden values as torch can.
+"""Linear → GELU or ReLU → dropout → linear on the host, in as few passes over the hidden values as torch can.
 
 There are four hidden values for each channel, 11 million of them in a layer's step of 200 events: every pass
 over them takes as long as a fifth of one of the six matrix products. So

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
+from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.common.precision import in_product_type
 
 VECTOR = 16
@@ -23,7 +24,7 @@ class AlignedLinear(nn.Linear):
 
 
 def linear(x_I: Tensor, weight_OI: Tensor, bias_O: Tensor) -> Tensor:
-    if x_I.device.type != "cpu":
+    if not serves_host(x_I):
         return F.linear(x_I, weight_OI, bias_O)
     factors = in_product_type(x_I.flatten(0, -2), weight_OI, bias_O)
     out_TO: Tensor = _Aligned.apply(*factors)  # type: ignore[no-untyped-call]

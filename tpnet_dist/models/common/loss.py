@@ -1,5 +1,7 @@
 """The loss of links: binary cross-entropy of events against their negatives."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,11 +11,17 @@ def split_logits(logits: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return logits of the events, and of all that they are scored against: (B), (B·C)."""
     first, *others = logits
     negative = [first[:, 1:].flatten(), *(block.flatten() for block in others)]
-    return first[:, 0], torch.cat(negative)
+    return first[:, 0], joined(negative)
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """The parts one after another; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def links_loss(positive: Tensor, negative: Tensor) -> Tensor:
     """Summed over links."""
     logits = torch.cat([positive, negative])
-    labels = torch.cat([torch.ones_like(positive), torch.zeros_like(negative)])
+    labels = torch.zeros_like(logits)
+    labels[: len(positive)] = 1
     return F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")

@@ -68,7 +68,7 @@ class TemporalAttention(nn.Module):
 
     def _weights(self, query_TI: Tensor, keys_TMF: Sequence[Tensor], mask_TM: Tensor) -> Tensor:
         """What of each neighbour each head takes: (T, M, h)."""
-        query_hTd = self.query(query_TI).unflatten(1, (self.heads, -1)).transpose(0, 1)
+        query_hTd: Tensor = self.query(query_TI).unflatten(1, (self.heads, -1)).transpose(0, 1)
         asked_hTK = torch.bmm(query_hTd, self._by_head(self.key).to(query_hTd.dtype))
         asked_TKh = asked_hTK.permute(1, 2, 0).expand(len(mask_TM), -1, -1)
         parts_TFh = asked_TKh.split_with_sizes([part.shape[2] for part in keys_TMF], dim=1)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tpnet_dist.models.common.dropout import MAX_RATE, dropout_for
+from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.common.mixer import Mixer
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.time_encoding import TimeEncoding
@@ -77,26 +78,44 @@ class TPNet(nn.Module):
 
     def forward(self, query: LinkBatch) -> Tensor:
         """Logits of each event's source with each of its destinations: (B, C)."""
+        slots = self._slots(query)
         with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
-            links = self.embed(query)
+            links = self.embed(query, slots)
             parts = (links.source_BCK, links.target_BCK, links.pair_features_BCP)
             logits_BC: Tensor = self.predictor([part for part in parts if part is not None])
         return logits_BC
 
-    def embed(self, query: LinkBatch) -> LinkEmbeddings:
+    def _slots(self, query: LinkBatch) -> TokenSlots:
+        mask_empty = self.profile == "paper"
+        if torch.compiler.is_compiling():
+            from tpnet_dist.models.tpnet.compiled_slots import compiled_slots
+
+            padded: TokenSlots = compiled_slots(query, mask_empty=mask_empty)
+            return padded
+        return TokenSlots.for_batch(query, mask_empty=mask_empty)
+
+    def embed(self, query: LinkBatch, slots: TokenSlots | None = None) -> LinkEmbeddings:
+        """`slots`: those of the query, if they are known."""
+        slots = slots or self._slots(query)
         num_events, num_ends = query.ends_BS.shape
-        slots = TokenSlots.of(query.neighbor_mask_BSM, mask_empty=self.profile == "paper")
-        slots = slots.to(query.ends_BS.device)
         pairs = self.pair_features(query, slots) if self.pair_features else None
-        of_sources = self._own_inputs(query, slice(0, 1), slots.source_J)
-        of_targets = self._own_inputs(query, slice(1, None), slots.target_Y)
+        of_sources, of_targets = self._own_inputs(query, slots)
         tokens = self.token_mlp(of_sources, of_targets, pairs, num_ends - 1)
         h_ZK = self.mixer(slots.sequences(tokens), dropout_for(query, self.dropout, training=self.training))
         h_B2CK = h_ZK.view(num_events, 2, num_ends - 1, h_ZK.shape[1])
-        return LinkEmbeddings(h_B2CK[:, 0], h_B2CK[:, 1], pairs.links_BC if pairs else None)
+        return LinkEmbeddings(h_B2CK[:, 0], h_B2CK[:, 1], pairs.links_BCP if pairs else None)
 
-    def _own_inputs(self, query: LinkBatch, ends: slice, chosen_A: Tensor) -> list[Tensor]:
-        """Node feature, time encoding and edge feature of the chosen neighbour slots of these ends."""
+    def _own_inputs(self, query: LinkBatch, slots: TokenSlots) -> tuple[list[Tensor], list[Tensor]]:
+        """Node feature, time encoding and edge feature of the chosen neighbour slots, of sources and of
+        destinations."""
+        if serves_host(query.ends_BS):
+            sources = self._inputs_of(query, slice(0, 1), slots.source_J)
+            return sources, self._inputs_of(query, slice(1, None), slots.target_Y)
+        inputs = self._inputs_of(query, slice(None), slots.pairs_of(query).neighbor_A)
+        split = [each.split_with_sizes([len(slots.source_J), len(slots.target_Y)]) for each in inputs]
+        return [sources for sources, _ in split], [targets for _, targets in split]
+
+    def _inputs_of(self, query: LinkBatch, ends: slice, chosen_A: Tensor) -> list[Tensor]:
         inputs = [self.time_encoding(query.elapsed_BSM[:, ends].flatten()[chosen_A])]
         if self.node_width:
             assert query.node_features_UF is not None, f"node features of width {self.node_width} expected"

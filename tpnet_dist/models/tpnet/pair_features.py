@@ -17,13 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tpnet.pair_list import pair_inputs
 from tpnet_dist.models.tpnet.token_slots import TokenSlots
 
 
 @dataclass(frozen=True)
-class PairValues:
-    """Something of every pair that scoring takes. A neighbour is the first of its pair."""
+class PairInputs:
+    """What the MLP gets of every pair that scoring takes. A neighbour is the first of its pair."""
 
     source_neighbors_JS: Tensor
     """Neighbours of sources, with the source and with each destination."""
@@ -31,6 +33,18 @@ class PairValues:
     """Neighbours of destinations, with the source and with that destination."""
     links_BC: Tensor
     """The source with each destination."""
+
+
+@dataclass(frozen=True)
+class PairValues:
+    """The features of all these pairs."""
+
+    sources_JP: Tensor
+    """Of neighbours of sources with the source."""
+    sources_JCP: Tensor
+    """Of the same with each destination."""
+    targets_Y2P: Tensor
+    links_BCP: Tensor
 
 
 class PairFeatures(nn.Module):
@@ -44,11 +58,27 @@ class PairFeatures(nn.Module):
         self.second = nn.Linear(4 * self.width, self.width)
 
     def forward(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
-        inputs, weight = self._inputs(query, slots), self._folded_weight()
+        weight = self._folded_weight()
+        if not serves_host(query.ends_BS):
+            return self._at_once(query, slots, weight)
+        inputs = self._inputs(query, slots)
+        source_JSP = self._mlp(inputs.source_neighbors_JS, weight)
         return PairValues(
-            self._mlp(inputs.source_neighbors_JS, weight),
+            source_JSP[:, 0],
+            source_JSP[:, 1:],
             self._mlp(inputs.target_neighbors_Y2, weight),
             self._mlp(inputs.links_BC, weight),
+        )
+
+    def _at_once(self, query: LinkBatch, slots: TokenSlots, folded_weight: Tensor) -> PairValues:
+        """One matrix product for the pairs of all kinds."""
+        B, C, J, Y = len(query), query.ends_BS.shape[1] - 1, len(slots.source_J), len(slots.target_Y)
+        with torch.no_grad(), torch.autocast(query.ends_BS.device.type, enabled=False):
+            inputs_XI = pair_inputs(query, slots.pairs_of(query), scale=self.scale)
+        features = self._mlp(inputs_XI, folded_weight).split_with_sizes([J, J * C, 2 * Y, B * C])
+        P = self.width
+        return PairValues(
+            features[0], features[1].view(J, C, P), features[2].view(Y, 2, P), features[3].view(B, C, P)
         )
 
     def _mlp(self, inputs_I: Tensor, folded_weight: Tensor) -> Tensor:
@@ -60,24 +90,26 @@ class PairFeatures(nn.Module):
     def _folded_weight(self) -> Tensor:
         """Columns in the order of `_pair`."""
         L = self.layers
-        weight = self.first.weight.view(-1, 2 * L, 2 * L)
-        cross = weight[:, :L, L:] + weight[:, L:, :L].transpose(1, 2)
-        return torch.cat([block.flatten(1) for block in (cross, weight[:, :L, :L], weight[:, L:, L:])], 1)
+        blocks_H2L2L = self.first.weight.view(-1, 2, L, 2, L)
+        blocks = blocks_H2L2L.permute(1, 3, 0, 2, 4).reshape(4, -1, L, L).unbind()
+        self_first, cross, mirrored, self_second = blocks
+        folded = (cross + mirrored.transpose(1, 2), self_first, self_second)
+        return torch.cat([block.flatten(1) for block in folded], 1)
 
     @torch.no_grad()
-    def _inputs(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
+    def _inputs(self, query: LinkBatch, slots: TokenSlots) -> PairInputs:
         """Nothing here is learnt, so nothing of it is kept for the backward pass; norms reach 1e10, so
         nothing is rounded to bfloat16 either."""
         with torch.autocast(query.ends_BS.device.type, enabled=False):
             return self._pairs(query, slots)
 
-    def _pairs(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
+    def _pairs(self, query: LinkBatch, slots: TokenSlots) -> PairInputs:
         ends_BS, neighbors_BSM = _Rows.of_ends(query), _Rows.of_neighbors(query)
         num_events, num_ends = query.ends_BS.shape
         target_C = torch.arange(1, num_ends, device=query.ends_BS.device)
         source_and_target_C2 = torch.stack([torch.zeros_like(target_C), target_C], 1)
         every_B = torch.arange(num_events, device=query.ends_BS.device)
-        return PairValues(
+        return PairInputs(
             self._pair(neighbors_BSM[:, 0], ends_BS, slots.source_J),
             self._pair(
                 neighbors_BSM[:, 1:].flattened(), ends_BS[:, source_and_target_C2].flattened(), slots.target_Y

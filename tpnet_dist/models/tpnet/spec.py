@@ -5,10 +5,12 @@ from torch import nn
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.mixer import KEPT_PER_CHANNEL
+from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.spec import ModelSpec, Needs
 from tpnet_dist.models.tpnet.config import TPNetConfig
 from tpnet_dist.models.tpnet.model import TPNet
 from tpnet_dist.models.tpnet.published_names import TPNetStateNames
+from tpnet_dist.models.tpnet.token_slots import TokenSlots
 
 
 def _build(config: Config, log: LogShape) -> nn.Module:
@@ -39,6 +41,11 @@ def _needs(config: Config) -> Needs:
     )
 
 
+def _prepare(config: Config, batch: LinkBatch) -> TokenSlots:
+    mask_empty = _settings(config).profile == "paper"
+    return TokenSlots.with_pairs(batch.neighbor_mask_BSM, mask_empty=mask_empty)
+
+
 def _kept_numbers(config: Config) -> int:
     model = _settings(config)
     # two links have four ends
@@ -57,4 +64,5 @@ SPEC = ModelSpec(
     needs=_needs,
     kept_numbers=_kept_numbers,
     state_names=TPNetStateNames(),
+    prepare=_prepare,
 )

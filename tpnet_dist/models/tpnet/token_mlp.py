@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.common.linear import AlignedLinear
 from tpnet_dist.models.tpnet.pair_features import PairValues
 
@@ -38,10 +39,14 @@ class TokenMLP(nn.Module):
             source_JCH = shared_JH[:, None].repeat(1, num_targets, 1)
             target_YH = self.first(torch.cat(target_YF, 1))
         else:
-            features_JSP, features_Y2P = pairs.source_neighbors_JS, pairs.target_neighbors_Y2
-            shared_weight, target_weight = weight.tensor_split([self._shared_width], 1)
-            shared_JH = F.linear(torch.cat([*source_JF, features_JSP[:, 0]], 1), shared_weight, bias)
-            source_JCH = F.linear(features_JSP[:, 1:], target_weight).add_(shared_JH[:, None])
-            target_YH = self.first(torch.cat([*target_YF, features_Y2P.flatten(1)], 1))
+            widths = [self._shared_width, weight.shape[1] - self._shared_width]
+            shared_weight, target_weight = weight.split_with_sizes(widths, 1)
+            shared_JH = F.linear(torch.cat([*source_JF, pairs.sources_JP], 1), shared_weight, bias)
+            source_JCH = F.linear(pairs.sources_JCP, target_weight).add_(shared_JH[:, None])
+            target_YH = self.first(torch.cat([*target_YF, pairs.targets_Y2P.flatten(1)], 1))
+        if not serves_host(target_YH):
+            hidden_TH = torch.cat([source_JCH.flatten(0, 1), target_YH])
+            tokens_TK: Tensor = self.second(F.relu_(hidden_TH))
+            return F.pad(tokens_TK, (0, 0, 0, 1))
         source_JCK, target_YK = self.second(F.relu_(source_JCH)), self.second(F.relu_(target_YH))
         return torch.cat([source_JCK.flatten(0, 1), target_YK, target_YK.new_zeros(1, target_YK.shape[1])])

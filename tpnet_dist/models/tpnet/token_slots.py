@@ -11,13 +11,20 @@ slots of an end hold the same, so the first stands for all.
     `paper`         computes a b; the sequences are 0 a b and 0 0 0
     `published`     computes · a b and one · of the destination; the sequences are · a b and · · ·
 
-There are Z = B·2C sequences.
+There are Z = B·2C sequences. Compiled code is given numbers of slots from a short list, so that few shapes
+recur: `padded` slots are computed and taken by no sequence.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from tpnet_dist.distributed.packed_copy import PackedCopy
+from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tpnet.pair_list import PairList
 
 
 @dataclass(frozen=True)
@@ -30,9 +37,37 @@ class TokenSlots:
     """Positions in (B, C, M), flat."""
     token_MZ: Tensor
     """For each slot of each sequence, which of the J·C + Y + 1 tokens; the last is the zero."""
+    pairs: PairList | None = None
+    """What is paired, as one list; not made for the host."""
 
     @classmethod
-    def of(cls, neighbor_mask_BSM: Tensor, *, mask_empty: bool) -> "TokenSlots":
+    def for_batch(cls, query: LinkBatch, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
+        """As they were prepared, or else chosen where the mask lies, which should be the host, and sent."""
+        if isinstance(query.prepared, TokenSlots) and not padded:
+            return query.prepared
+        mask_BSM, device = query.neighbor_mask_BSM, query.ends_BS.device
+        if device.type == "cpu":
+            return cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
+        slots = cls.with_pairs(mask_BSM, mask_empty=mask_empty, padded=padded)
+        return slots.at(PackedCopy(slots.tensors(), device).arrive())
+
+    @classmethod
+    def with_pairs(cls, mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
+        """For a device."""
+        slots = cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
+        return replace(slots, pairs=PairList.of(slots.source_J, slots.target_Y, mask_BSM.shape))
+
+    def tensors(self) -> list[Tensor]:
+        pairs = () if self.pairs is None else vars(self.pairs).values()
+        return [self.source_J, self.target_Y, self.token_MZ, *pairs]
+
+    def at(self, tensors: Sequence[Tensor]) -> "TokenSlots":
+        """The same with its tensors elsewhere."""
+        source_J, target_Y, token_MZ, *pairs = tensors
+        return TokenSlots(source_J, target_Y, token_MZ, PairList(*pairs) if pairs else None)
+
+    @classmethod
+    def of(cls, neighbor_mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
         num_targets = neighbor_mask_BSM.shape[1] - 1
         computed_BSM = neighbor_mask_BSM.clone()
         if not mask_empty:
@@ -40,26 +75,40 @@ class TokenSlots:
             computed_BSM[..., 0] = True
         source_J = computed_BSM[:, 0].flatten().nonzero().squeeze(1)
         target_Y = computed_BSM[:, 1:].flatten().nonzero().squeeze(1)
-        num_source_tokens = len(source_J) * num_targets
-        zero = num_source_tokens + len(target_Y)
+        num_sources, num_chosen_targets = len(source_J), len(target_Y)
+        if padded and len(neighbor_mask_BSM):
+            source_J, target_Y = _padded(source_J), _padded(target_Y)
+        first_target = len(source_J) * num_targets
+        zero = first_target + len(target_Y)
 
         # of a source's slot the token for the first destination; the others' follow it
-        token_BSM = torch.full_like(computed_BSM, zero, dtype=torch.int64)
-        token_BSM[:, 0][computed_BSM[:, 0]] = torch.arange(
-            0, num_source_tokens, num_targets, device=token_BSM.device
-        )
-        token_BSM[:, 1:][computed_BSM[:, 1:]] = torch.arange(num_source_tokens, zero, device=token_BSM.device)
+        token_BSM, device = torch.full_like(computed_BSM, zero, dtype=torch.int64), computed_BSM.device
+        source_token = torch.arange(0, num_sources * num_targets, num_targets, device=device)
+        token_BSM[:, 0][computed_BSM[:, 0]] = source_token
+        target_token = torch.arange(first_target, first_target + num_chosen_targets, device=device)
+        token_BSM[:, 1:][computed_BSM[:, 1:]] = target_token
         if not mask_empty:
             token_BSM = torch.where(neighbor_mask_BSM, token_BSM, token_BSM[..., :1])
         return cls(source_J, target_Y, _tokens_of_sequences(token_BSM, zero))
 
-    def to(self, device: torch.device) -> "TokenSlots":
-        moved = (each.to(device, non_blocking=True) for each in (self.source_J, self.target_Y, self.token_MZ))
-        return TokenSlots(*moved)
+    def pairs_of(self, query: LinkBatch) -> PairList:
+        """The pairs of this batch as one list, also where it was not made before."""
+        return self.pairs or PairList.of(self.source_J, self.target_Y, query.neighbors_BSM.shape)
 
     def sequences(self, tokens_K: Tensor) -> Tensor:
         """(J·C + Y + 1, K) → (M, Z, K)."""
         return tokens_K.index_select(0, self.token_MZ.flatten()).view(*self.token_MZ.shape, tokens_K.shape[1])
+
+
+def size_class(number: int) -> int:
+    """The next of 8, 9, … 16, 18, … 32, 36, … 64, 72, …: at most an eighth more."""
+    step = 1 << max(0, (number - 1).bit_length() - 4)
+    return max(8, -(-number // step) * step)
+
+
+def _padded(slots_A: Tensor) -> Tensor:
+    """With the first slot, again and again, up to the next size class."""
+    return F.pad(slots_A, (0, size_class(len(slots_A)) - len(slots_A)))
 
 
 def _tokens_of_sequences(token_BSM: Tensor, zero: int) -> Tensor:

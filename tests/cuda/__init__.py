@@ -1,0 +1,1 @@
+"""The GPU path, on an emulated device: see tests/support/emulated_cuda."""

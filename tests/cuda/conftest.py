@@ -1,0 +1,84 @@
+"""Emulated GPUs, and the trainings on them that several tests look at."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.rank_pool import world_of_one
+from tests.cuda.jobs import Watched, trained
+from tests.ranks.test_training_parity import train_on
+from tests.support.emulated_cuda.library import compiler
+from tests.support.emulated_cuda.ranks import EmulatedRanks
+from tests.support.event_logs import write_log
+from tests.support.training_runs import small_config, small_log
+from tpnet_dist.config.schema import Config
+
+EVENTS = 560
+
+
+@pytest.fixture(scope="session")
+def emulated() -> Iterator[EmulatedRanks]:
+    """`emulated.run(function, …, ranks=2)` runs it on two emulated GPUs."""
+    if compiler() is None:
+        pytest.skip("no C++ compiler here, which the emulated CUDA device needs")
+    ranks = EmulatedRanks()
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_log(tmp_path_factory.mktemp("cuda") / "log", EVENTS)
+
+
+@pytest.fixture(scope="session")
+def tied_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Features of nodes and events, and groups of equal times, some larger than a batch."""
+    folder, rng = tmp_path_factory.mktemp("cuda") / "tied", np.random.default_rng(0)
+    src, dst = rng.integers(0, 40, (2, EVENTS))
+    edge, node = (rng.standard_normal(shape, dtype=np.float32) for shape in ((EVENTS, 3), (40, 2)))
+    time = np.sort(np.concatenate([rng.integers(0, 60, EVENTS - 90), np.full(90, 20)]))
+    write_log(folder, src, dst, time, edge_features=edge, node_features=node)
+    return folder
+
+
+NO_DROPOUT: dict[str, Any] = {"dropout": 0.0}
+"""Dropout is drawn otherwise on devices."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same training on emulated GPUs and on the host."""
+
+    ranks: list[Watched]
+    on_host: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def compare(
+    emulated: EmulatedRanks, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Config, int], Comparison]:
+    """Train with some settings on so many emulated GPUs, and on the host; each only once."""
+
+    @cache
+    def on_host(config: Config) -> dict[str, Any]:
+        with world_of_one() as world:
+            return train_on(world, config, tmp_path_factory.mktemp("host") / "run")
+
+    @cache
+    def compared(config: Config, num_ranks: int) -> Comparison:
+        run = tmp_path_factory.mktemp("device") / "run"
+        return Comparison(emulated.run(trained, config, run, ranks=num_ranks), on_host(config))
+
+    return compared
+
+
+@pytest.fixture(scope="session")
+def two_epochs(small_folder: Path) -> Config:
+    """With validation after each."""
+    return small_config(small_folder, model=NO_DROPOUT, training={"batch_size": 40, "epochs": 2})

@@ -1,0 +1,116 @@
+"""Training on emulated GPUs gives what the host gives, and breaks no rule of real ones."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cuda.conftest import NO_DROPOUT, Comparison
+from tests.support.deepspeed_here import needs_deepspeed
+from tests.support.training_runs import small_config
+from tpnet_dist.config.schema import Config
+
+Compare = Callable[[Config, int], Comparison]
+
+SIX_DIGITS = 1e-6
+
+
+def ap_of(figures: dict[str, Any], part: str) -> float:
+    ap: float = figures[part]["transductive"]["random"]["ap"]
+    return ap
+
+
+def require_same(found: Comparison) -> None:
+    first, host = found.ranks[0], found.on_host
+    assert len(first.losses) == len(host["losses"]) > 2
+    np.testing.assert_allclose(first.losses, host["losses"], rtol=SIX_DIGITS)
+    for part in ("val", "test"):
+        assert ap_of(first.figures, part) == pytest.approx(ap_of(host, part), abs=1e-6)
+
+
+def require_no_problem(found: Comparison) -> None:
+    for number, rank in enumerate(found.ranks):
+        assert not rank.problems, f"rank {number}: {dict(rank.problems)}"
+        assert rank.devices == {number}
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+class TestTwoEpochs:
+    """With validation after each, on one, two and four GPUs."""
+
+    def test_losses_and_figures_are_the_hosts(
+        self, compare: Compare, two_epochs: Config, num_ranks: int
+    ) -> None:
+        require_same(compare(two_epochs, num_ranks))
+
+    def test_nothing_races_mixes_devices_or_gives_nccl_what_it_does_not_take(
+        self, compare: Compare, two_epochs: Config, num_ranks: int
+    ) -> None:
+        require_no_problem(compare(two_epochs, num_ranks))
+
+    def test_all_ranks_launch_the_same_collectives_in_the_same_order(
+        self, compare: Compare, two_epochs: Config, num_ranks: int
+    ) -> None:
+        """Of all groups together, by the training thread and, for gradients, by the one it waits for."""
+        first, *others = compare(two_epochs, num_ranks).ranks
+        assert len(first.collectives) > 2 * len(first.losses) * (num_ranks > 1)
+        for other in others:
+            assert other.collectives == first.collectives
+        assert first.launchers <= {"main", "backward"}
+
+    def test_a_step_does_not_wait_for_the_device(
+        self, compare: Compare, two_epochs: Config, num_ranks: int
+    ) -> None:
+        for rank in compare(two_epochs, num_ranks).ranks:
+            assert len(rank.steps) > 2
+            for step in rank.steps:
+                assert not step.waits
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper profile": {"model": {**NO_DROPOUT, "profile": "paper"}},
+    "transition walk": {"model": NO_DROPOUT, "memory": {"width": 16, "walk": "transition"}},
+    "two batches a step": {"model": NO_DROPOUT, "training": {"batches_per_step": 2}},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_train_as_on_the_host(compare: Compare, small_folder: Path, variant: str) -> None:
+    sections = dict(VARIANTS[variant])
+    sections["training"] = {"batch_size": 40, "epochs": 1, "max_steps": 6, **sections.get("training", {})}
+    found = compare(small_config(small_folder, **sections), 2)
+    require_same(found)
+    require_no_problem(found)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_features_and_large_groups_of_equal_times_train_as_on_the_host(
+    compare: Compare, tied_folder: Path, num_ranks: int
+) -> None:
+    config = small_config(
+        tied_folder,
+        data={"batching": "timestamps"},
+        model=NO_DROPOUT,
+        training={"batch_size": 40, "epochs": 1, "max_steps": 6},
+    )
+    found = compare(config, num_ranks)
+    require_same(found)
+    require_no_problem(found)
+    for rank in found.ranks:
+        assert not any(step.waits for step in rank.steps)
+
+
+def test_bfloat16_is_near_the_hosts(compare: Compare, small_folder: Path) -> None:
+    training = {"batch_size": 40, "epochs": 1, "max_steps": 6, "precision": "bfloat16"}
+    found = compare(small_config(small_folder, model=NO_DROPOUT, training=training), 2)
+    np.testing.assert_allclose(found.ranks[0].losses, found.on_host["losses"], rtol=5e-3)
+    require_no_problem(found)
+
+
+@needs_deepspeed
+def test_deepspeed_trains_as_on_the_host(compare: Compare, small_folder: Path) -> None:
+    training = {"batch_size": 40, "epochs": 1, "max_steps": 6, "engine": "deepspeed"}
+    found = compare(small_config(small_folder, model=NO_DROPOUT, training=training), 2)
+    require_same(found)

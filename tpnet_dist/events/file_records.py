@@ -1,0 +1,86 @@
+"""The files of a data folder, as its manifest records them, and which of them a version of the log added."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpnet_dist.events.preparation import SourceRecord
+
+DATA_FILE_NAMES = ("node_ids.parquet", "edge_features.npy", "node_features.npy")
+_PART_NAME = re.compile(
+    r"events-[0-9]{5,}\.parquet|node_ids-[0-9]{5,}\.parquet|(edge|node)_features-[0-9]{5,}\.npy"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRecord:
+    """A file of the folder, as it was when the folder was made."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardRecord(FileRecord):
+    """A Parquet shard: consecutive events."""
+
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureRecord(FileRecord):
+    """A float32 `.npy` matrix with one row per event or per node."""
+
+    rows: int
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """The log as it was converted, or as it was after events were appended: a prefix of what it is now."""
+
+    log_id: str
+    """The id that the log had; shards that it added carry it."""
+    events: int
+    nodes: int
+    last_time: float
+    shards: int
+    """How many."""
+    sha256: str
+    """Of the checksums of all its files."""
+    node_ids: FileRecord | None = None
+    """Of the nodes that it added; as all files below None for the conversion, whose files the manifest
+    names."""
+    edge_features: FeatureRecord | None = None
+    node_features: FeatureRecord | None = None
+    sources: tuple[SourceRecord, ...] = ()
+    """The files that were appended."""
+
+    def added(self) -> list[FileRecord]:
+        """Its files beside shards."""
+        parts = [self.node_ids, self.edge_features, self.node_features]
+        return [part for part in parts if part is not None]
+
+
+def describe_file(path: Path) -> FileRecord:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return FileRecord(file=path.name, bytes=path.stat().st_size, sha256=digest)
+
+
+def is_added_file(name: str) -> bool:
+    """Whether it may be what an append added: a shard, or a further part of a file."""
+    return bool(_PART_NAME.fullmatch(name))
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a data folder may hold a file of this name."""
+    return bool(_PART_NAME.fullmatch(name)) or name in DATA_FILE_NAMES
+
+
+def part_name(name: str, version: int) -> str:
+    """What a version adds to a file: `node_ids.parquet` goes on in `node_ids-00001.parquet`."""
+    stem, _, suffix = name.partition(".")
+    return f"{stem}-{version:05d}.{suffix}" if version else name

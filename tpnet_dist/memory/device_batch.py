@@ -1,0 +1,224 @@
+"""A batch on a GPU: all that the host can tell of it ahead, and the few kernels that need no more.
+
+Everything about a batch is known ahead but its rows and clocks. So the host says where each term of each sum
+lies and what it weighs, but for what its row has faded by since its clock. All sums of all layers are made at
+once, since nothing is written before they are:
+
+    1. weigh     a term's factor = weight · e^(−rate · (receiver's new clock − the row's clock)), ÷ degree
+    2. add       a layer's new value = its old one, faded, and its messages, in the order of their events
+    3. write     new layers and clocks
+
+A counts terms, Y the layers that change, U nodes that are read, V receivers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tpnet_dist.memory.event_run import Floats, Integers
+from tpnet_dist.memory.kernels import Clocks, Ends
+from tpnet_dist.memory.numba_tools import compiled
+from tpnet_dist.memory.walks import LayerRules
+
+
+class Terms(NamedTuple):
+    """What is added up; on the host or on the device. Places are as in `Ends`; numbers are float64."""
+
+    place_A: Tensor
+    """By whose clock, and degree, a term is weighed."""
+    index_A: Tensor
+    """Which layer it is: of the own rows, or, if some are borrowed, of those gathered by the next two."""
+    own_Q: Tensor
+    borrowed_Q: Tensor
+    weight_A: Tensor
+    rate_A: Tensor
+    now_A: Tensor
+    """The receiver's new clock."""
+    divides_A: Tensor
+    """1 where the row's degree divides, else 0; empty for walks that do not divide."""
+    first_Y: Tensor
+    """Where each sum's terms begin."""
+    to_own_Y: Tensor
+    """Which layers the sums are for, those of own rows first."""
+    to_borrowed_Y: Tensor
+    place_V: Tensor
+    clock_V: Tensor
+    """New."""
+    gained_V: Tensor
+    """By which degrees grow; empty for walks that keep none."""
+
+    @classmethod
+    def of(cls, ends: Ends, batch: int, rules: LayerRules) -> "Terms":
+        here = slice(ends.border[batch], ends.border[batch + 1])
+        ends = Ends(*(column[here] for column in ends[:4]), ends.border)
+        # receiver after receiver, as unsigned numbers: own ones first
+        order_E = np.argsort(ends.receiver_E.view(np.uint64), kind="stable")
+        columns = _Columns.room(len(order_E), len(rules.hop_L) - 1)
+        A, Y, V = _list_terms(ends, order_E, rules, columns)
+        index_A, own_Q, borrowed_Q = _by_table(columns.index_A[:A])
+        to_Y, divides = columns.to_Y[:Y], rules.divides_by_degree
+        num_own = int((to_Y >= 0).sum())
+        arrays: Sequence[npt.NDArray[Any]] = (
+            *(columns.place_A[:A], index_A, own_Q, borrowed_Q, columns.weight_A[:A], columns.rate_A[:A]),
+            *(columns.now_A[:A], columns.divides_A[: A * divides], columns.first_Y[:Y]),
+            *(to_Y[:num_own], -1 - to_Y[num_own:], columns.place_V[:V], columns.clock_V[:V]),
+            columns.gained_V[: V * divides],
+        )
+        return cls(*map(torch.from_numpy, arrays))
+
+
+class _Columns(NamedTuple):
+    """Room for what `Terms` holds, before layers of either table are told apart."""
+
+    place_A: Integers
+    index_A: Integers
+    weight_A: Floats
+    rate_A: Floats
+    now_A: Floats
+    divides_A: Floats
+    first_Y: Integers
+    to_Y: Integers
+    place_V: Integers
+    clock_V: Floats
+    gained_V: Floats
+
+    @classmethod
+    def room(cls, num_ends: int, num_layers: int) -> "_Columns":
+        most = 2 * num_ends * num_layers
+        place_A, index_A, first_Y, to_Y = np.empty((4, most), np.int64)
+        of_terms, of_receivers = np.empty((4, most)), np.empty((2, num_ends))
+        return cls(place_A, index_A, *of_terms, first_Y, to_Y, np.empty(num_ends, np.int64), *of_receivers)
+
+
+def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
+    """Where terms lie once own and borrowed layers are gathered one after the other; nothing is gathered if
+    all are own."""
+    is_borrowed_A = index_A < 0
+    if not is_borrowed_A.any():
+        return index_A, index_A[:0], index_A[:0]
+    own_Q, borrowed_Q = index_A[~is_borrowed_A], -1 - index_A[is_borrowed_A]
+    gathered_A = np.empty_like(index_A)
+    gathered_A[~is_borrowed_A] = np.arange(len(own_Q))
+    gathered_A[is_borrowed_A] = np.arange(len(own_Q), len(index_A))
+    return gathered_A, own_Q, borrowed_Q
+
+
+@compiled
+def _list_terms(ends, order_E, rules, columns):
+    """Returns how many terms, sums and receivers there are; layers of borrowed rows count down from -1."""
+    layers, divides = len(rules.hop_L), rules.divides_by_degree
+    a, y, v, start = 0, 0, 0, 0
+    while start < len(order_E):
+        receiver, stop = ends.receiver_E[order_E[start]], start
+        while stop < len(order_E) and ends.receiver_E[order_E[stop]] == receiver:
+            stop += 1
+        # times do not decrease, so the last one is the new clock
+        clock = ends.time_E[order_E[stop - 1]]
+        columns.place_V[v], columns.clock_V[v], columns.gained_V[v] = receiver, clock, 0.0
+        for i in range(start, stop):
+            columns.gained_V[v] += np.exp(-rules.rate_W[0] * (clock - ends.time_E[order_E[i]]))
+        for layer in range(1, layers):
+            hop, parent, rate = rules.hop_L[layer], rules.parent_L[layer], rules.rate_W[rules.scale_L[layer]]
+            is_first = True
+            for i in range(start, stop):
+                e = order_E[i]
+                if ends.hops_E[e] < hop:
+                    continue
+                if is_first:
+                    # the layer as it was comes before its messages
+                    columns.first_Y[y], is_first = a, False
+                    columns.to_Y[y] = _layer_index(receiver, layer, layers)
+                    columns.place_A[a], columns.index_A[a] = receiver, columns.to_Y[y]
+                    columns.now_A[a], columns.weight_A[a], columns.divides_A[a] = clock, 1.0, 0.0
+                    columns.rate_A[a] = rate * (1 if divides else hop)
+                    y, a = y + 1, a + 1
+                sender = ends.sender_E[e]
+                columns.place_A[a], columns.index_A[a] = sender, _layer_index(sender, parent, layers)
+                columns.now_A[a], columns.weight_A[a] = clock, np.exp(-rate * (clock - ends.time_E[e]))
+                columns.rate_A[a] = 0.0 if divides else rate * (hop - 1)
+                columns.divides_A[a] = 1.0 if hop > 1 else 0.0
+                a += 1
+        start, v = stop, v + 1
+    return a, y, v
+
+
+@compiled
+def _layer_index(place, layer, layers):
+    """Its place in a table of layers: from 0 on of own rows, from -1 down of borrowed ones."""
+    return place * layers + layer if place >= 0 else (place + 1) * layers - 1 - layer
+
+
+@dataclass(frozen=True)
+class DeviceBatch:
+    """What one batch needs on the device, beside rows and clocks; or the same on the host, to be sent."""
+
+    nodes_U: Tensor
+    place_U: Tensor
+    row_U: Tensor
+    """The same in its table."""
+    own: slice
+    """Which of these are own rows; they lie together, since nodes are sorted and blocks contiguous."""
+    terms: Terms
+
+    @classmethod
+    def of(
+        cls, ends: Ends, batch: int, nodes_U: Integers, place_U: Integers, rules: LayerRules
+    ) -> "DeviceBatch":
+        is_own = np.flatnonzero(place_U >= 0)
+        own = slice(int(is_own[0]), int(is_own[-1]) + 1) if len(is_own) else slice(0, 0)
+        row_U = np.where(place_U >= 0, place_U, -1 - place_U)
+        columns = map(torch.from_numpy, (nodes_U, place_U, row_U))
+        return cls(*columns, own, Terms.of(ends, batch, rules))
+
+    def tensors(self) -> list[Tensor]:
+        return [self.nodes_U, self.place_U, self.row_U, *self.terms]
+
+    def at(self, tensors: Sequence[Tensor]) -> "DeviceBatch":
+        """The same with its tensors elsewhere."""
+        nodes_U, place_U, row_U, *terms = tensors
+        return DeviceBatch(nodes_U, place_U, row_U, self.own, Terms(*terms))
+
+
+def record_terms(
+    own_VLD: Tensor, borrowed_VLD: Tensor, clocks: Clocks, terms: Terms, rules: LayerRules
+) -> None:
+    """Replay a batch with torch operations, on any device: one sum for each layer of each receiver."""
+    if not len(terms.place_V):
+        return
+    own_layers, borrowed_layers = own_VLD.flatten(0, 1), borrowed_VLD.flatten(0, 1)
+    # 1. weigh
+    factor_A = torch.exp((clocks.time_V[terms.place_A] - terms.now_A).mul_(terms.rate_A)).mul_(terms.weight_A)
+    if clocks.keeps_degree:
+        factor_A /= (clocks.degree_V[terms.place_A] * terms.divides_A).clamp_(min=1)
+    # 2. add
+    layers = own_layers
+    if len(terms.borrowed_Q):
+        parts = (own_layers.index_select(0, terms.own_Q), borrowed_layers.index_select(0, terms.borrowed_Q))
+        layers = torch.cat(parts)
+    new_YD = F.embedding_bag(
+        terms.index_A, layers, terms.first_Y, mode="sum", per_sample_weights=factor_A.to(layers.dtype)
+    )
+    # 3. write
+    if clocks.keeps_degree:
+        faded_V = torch.exp((clocks.time_V[terms.place_V] - terms.clock_V).mul_(rules.rate_W[0]))
+        clocks.degree_V[terms.place_V] = faded_V.mul_(clocks.degree_V[terms.place_V]).add_(terms.gained_V)
+    clocks.time_V[terms.place_V] = terms.clock_V
+    to_own_YD, to_borrowed_YD = new_YD.split_with_sizes([len(terms.to_own_Y), len(terms.to_borrowed_Y)])
+    if len(to_own_YD):
+        own_layers.index_copy_(0, terms.to_own_Y, to_own_YD)
+    if len(to_borrowed_YD):
+        borrowed_layers.index_copy_(0, terms.to_borrowed_Y, to_borrowed_YD)
+
+
+def record_on_device(
+    own_VLD: Tensor, borrowed_VLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
+) -> None:
+    """Replay consecutive batches, one after the other."""
+    for batch in batches:
+        record_terms(own_VLD, borrowed_VLD, clocks, Terms.of(ends, batch, rules), rules)

@@ -206,7 +206,7 @@ class Published(Contestant):
                 use_memory=True,
             ),
             projection_ND=projection_ND,
-            decay=config.memory.decay,
+            decay=config.memory.rates[0],
             dropout=model.dropout,
             learning_rate=config.training.learning_rate,
         )

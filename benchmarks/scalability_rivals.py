@@ -90,12 +90,12 @@ def _batches(log: EventLog, config: Config) -> Iterator[BatchEvents]:
 def _dense(log: EventLog, config: Config, width: int) -> Record:
     settings = config.memory
     projection_ND = torch.randn(log.num_nodes, width).div_(width**0.5)
-    memory = PublishedUpdate(projection_ND, settings.hops, settings.decay)
+    memory = PublishedUpdate(projection_ND, settings.hops, *settings.rates)
     return lambda events: memory.record(events.src_B, events.dst_B, events.time_B)
 
 
 def _stored(log: EventLog, config: Config) -> Record:
-    walks = StoredWalks(log.num_nodes, config.memory.hops, config.memory.decay)
+    walks = StoredWalks(log.num_nodes, config.memory.hops, *config.memory.rates)
     return lambda events: walks.record(
         events.src_B.numpy().astype("int32"), events.dst_B.numpy().astype("int32"), events.time_B.numpy()
     )

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from data_prep.measure import LogSummary, ShardSummary, TimeHistogram
 from tpnet_dist.events.preparation import Preparation
+from tpnet_dist.events.timescales import half_life
 from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
 
 MAX_SHARD_ROWS, MAX_VERSION_ROWS, MAX_NAMES = 8, 10, 12
@@ -99,6 +100,9 @@ def _time_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
     ):
         yield name, f"{time:,}", f"{summary.time_unit}   {date}".rstrip()
     yield "span", duration(summary.span_seconds), ""
+    for rate in summary.auto_decay:
+        remark = f"half-life {half_life(rate)}, λ·span {rate * summary.span_seconds:.3g}"
+        yield "memory.decay auto", f"{rate:g}", remark
     groups = (
         f"{summary.events_per_distinct_time:,.1f} events each, at most {summary.largest_equal_time_group:,}"
     )

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.file_records import Version
 from tpnet_dist.events.manifest import MANIFEST_NAME
 from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.events.shards import Times
+from tpnet_dist.events.split import split_log
+from tpnet_dist.events.timescales import timescales_of
 
 PASS_EVENTS = 20_000_000
 """Edge keys expected in memory at once (8 bytes each, twice that while sorting)."""
@@ -75,6 +78,9 @@ class LogSummary:
     time_unit: str
     seconds_per_tick: float
     span_seconds: float
+    auto_decay: tuple[float, ...]
+    """What `memory.decay auto` takes, per second, with the default parts; empty if the log has no such
+    parts."""
     distinct_times: int
     events_per_distinct_time: float
     largest_equal_time_group: int
@@ -125,6 +131,13 @@ def _num_passes(log: EventLog, pass_events: int) -> int:
     return -(-len(log) // pass_events)
 
 
+def _auto_decay(log: EventLog) -> tuple[float, ...]:
+    try:
+        return timescales_of(split_log(log).train)
+    except InputError:
+        return ()
+
+
 def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distinct_edges: int) -> LogSummary:
     manifest, degree = log.manifest, nodes.out_degree + nodes.in_degree
     assert times.last == manifest.last_time, (times.last, manifest.last_time)
@@ -140,7 +153,8 @@ def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distin
         last_time=manifest.last_time,
         time_unit=manifest.time_unit,
         seconds_per_tick=manifest.seconds_per_tick,
-        span_seconds=(manifest.last_time - manifest.first_time) * manifest.seconds_per_tick,
+        span_seconds=manifest.span_seconds,
+        auto_decay=_auto_decay(log),
         distinct_times=times.distinct,
         events_per_distinct_time=len(log) / times.distinct,
         largest_equal_time_group=times.largest_group,

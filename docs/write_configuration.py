@@ -57,6 +57,9 @@ def _row(name: str, key: Key, default: object, text: str) -> str:
 
 
 def _values(key: Key) -> str:
+    if key.may_be_list:
+        words = "".join(f" or `{word}`" for word in key.words)
+        return f"{_KINDS[key.kind]}, or several with commas{words}"
     if not key.choices:
         return _KINDS[key.kind] + "s" * key.is_list
     return "some of " * key.is_list + ", ".join(f"`{choice}`" for choice in key.choices)

@@ -92,6 +92,28 @@ class LiteralMemory:
         self.degree_N = total_N * torch.exp(-self.decay * (float(time_B[-1]) - clock_N))
 
 
+class LiteralTimescales:
+    """Rows that fade at several rates: a `decay` memory for each, all with the same projection."""
+
+    def __init__(
+        self, num_nodes: int, width: int, hops: int, decays: tuple[float, ...], projection_ND: Tensor
+    ) -> None:
+        self.hops = hops
+        self.memories = [
+            LiteralMemory(num_nodes, width, hops, decay, "decay", projection_ND) for decay in decays
+        ]
+
+    def record(self, src_B: Tensor, dst_B: Tensor, time_B: Tensor) -> None:
+        for memory in self.memories:
+            memory.record(src_B, dst_B, time_B)
+
+    def rows_at(self, time: float) -> Tensor:
+        """Rows (N, L, D): layer 0, then for each hop a layer of each rate."""
+        each_NLD = [memory.rows_at(time) for memory in self.memories]
+        layers = [rows_NLD[:, hop] for hop in range(1, self.hops + 1) for rows_NLD in each_NLD]
+        return torch.stack([each_NLD[0][:, 0], *layers], dim=1)
+
+
 def record_one_by_one(memory: LiteralMemory, src_B: Tensor, dst_B: Tensor, time_B: Tensor) -> None:
     """The paper's order: every event sees all events before it in the stream."""
     for position in range(len(time_B)):

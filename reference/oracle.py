@@ -91,6 +91,19 @@ def walk_matrices(
     return [_matrix(traversals, num_nodes, length, score) for length in range(hops + 1)]
 
 
+def timescale_matrices(
+    events: Sequence[Event],
+    batches: Sequence[int],
+    num_nodes: int,
+    hops: int,
+    decays: Sequence[float],
+    at_time: float,
+) -> list[npt.NDArray[np.float64]]:
+    """`decay` matrices of several λ, as rows hold them: A[0], then for each length those of every λ."""
+    each = [walk_matrices(events, batches, num_nodes, hops, "decay", decay, at_time) for decay in decays]
+    return [each[0][0], *(matrices[length] for length in range(1, hops + 1) for matrices in each)]
+
+
 def batches_of(num_events: int, batch_size: int) -> list[int]:
     """Batch index of each event when every batch takes the next `batch_size` events."""
     return [position // batch_size for position in range(num_events)]

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -140,6 +140,7 @@ def _run(own: OwnFlags, config: Config) -> None:
         )
         return
     device = device_named(own.device)
+    config = _with_timescales(config, own.data)
     if own.data is not None:
         log, counted = count_data(own.data, with_an_event_each(config, own.ranks), own.ranks, device)
     else:
@@ -152,6 +153,20 @@ def _run(own: OwnFlags, config: Config) -> None:
     if own.figure is not None:
         own.figure.parent.mkdir(parents=True, exist_ok=True)
         draw_curve(plan, own.figure)
+
+
+def _with_timescales(config: Config, folder: Path | None) -> Config:
+    """With numbers instead of `memory.decay auto`; without a log any will do, since sizes depend on how many
+    there are."""
+    from tpnet_dist.batches.run_data import with_timescales
+    from tpnet_dist.events.reader import EventLog
+
+    if config.memory.decay != "auto":
+        return config
+    if folder is not None:
+        return with_timescales(config, EventLog(folder))
+    rates = tuple(10.0**power for power in range(config.memory.timescales))
+    return replace(config, memory=replace(config.memory, decay=rates))
 
 
 if __name__ == "__main__":

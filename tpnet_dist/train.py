@@ -100,7 +100,26 @@ def _agreed_config(settings: TrainSettings, world: "World", run_dir: Path | None
 
     world.require_agreement({**values_of(settings.config), **settings.besides_config()})
     config = _with_data(settings.config, world)
-    return world.on_first_rank(lambda: settled(config, run_dir, learn_old_test=settings.learn_old_test))
+    return world.on_first_rank(
+        lambda: _with_timescales(
+            settled(config, run_dir, learn_old_test=settings.learn_old_test), settings.run_dir
+        )
+    )
+
+
+def _with_timescales(config: Config, run_dir: Path | None) -> Config:
+    """With numbers instead of `memory.decay auto`: those of the run that is there, or from the log."""
+    from tpnet_dist.batches.run_data import with_timescales
+    from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
+    from tpnet_dist.events.reader import EventLog
+
+    if config.memory.decay != "auto":
+        return config
+    if run_dir is not None and (run_dir / CONFIG_NAME).is_file():
+        return replace(
+            config, memory=replace(config.memory, decay=read_config(run_dir / CONFIG_NAME).memory.decay)
+        )
+    return with_timescales(config, EventLog(config.data.folder))
 
 
 def _with_data(config: Config, world: "World") -> Config:

@@ -225,6 +225,27 @@ def test_ranks_compute_what_one_process_computes(
         assert_same(ranks, replay(LocalExchange(), replace(scenario, run_batches=None)), 0)
 
 
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("borrowed_rows", [0, 1000])
+@pytest.mark.parametrize(
+    "name", ["uneven-slices", "more-ranks-than-nodes", "hub-in-every-event", "further-nodes"]
+)
+def test_ranks_compute_several_timescales_as_one_process_does_those_of_each(
+    rank_pools: RankPools, name: str, borrowed_rows: int, num_ranks: int
+) -> None:
+    """To the last bit: rows as one process has them, whose layers are those of a memory for each rate."""
+    rates = (1e-5, 1e-3, 1e-1)
+    scenario = replace(SCENARIOS[name], walk=replace(DECAY, decay=rates), borrowed_rows=borrowed_rows)
+    ranks = rank_pools[num_ranks].run(replay_on_rank, scenario)
+    assert_same(ranks, replay(LocalExchange(), scenario), 0)
+    rows_NLD = torch.cat([rank.state["rows"] for rank in ranks])
+    for first, rate in enumerate(rates, start=1):
+        alone = replay(LocalExchange(), replace(scenario, walk=replace(DECAY, decay=rate)))
+        assert torch.equal(
+            rows_NLD[:, [0, *range(first, rows_NLD.shape[1], len(rates))]], alone.state["rows"]
+        )
+
+
 @pytest.mark.parametrize("kind", WALKS)
 def test_one_rank_is_the_local_memory_to_the_bit(rank_pools: RankPools, kind: WalkKind) -> None:
     scenario = replace(SCENARIOS["further-nodes"], walk=Walk(kind, hops=3, decay=1e-3))

@@ -77,6 +77,11 @@ ONE_EPOCH = {"epochs": 1}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "events, two epochs": {},
     "timestamps": {"data": {"batching": "timestamps"}, "training": ONE_EPOCH},
+    "two timescales, timestamps": {
+        "data": {"batching": "timestamps"},
+        "memory": {"decay": (1e-7, 1e-5)},
+        "training": ONE_EPOCH,
+    },
     "paper profile": {"model": {"profile": "paper"}, "training": ONE_EPOCH},
     # of four, one always has an empty slice; steps of so few events soon make much of a rounding
     "batches of three": {"training": {"batch_size": 3, "max_steps": 60, **ONE_EPOCH}},

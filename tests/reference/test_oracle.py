@@ -15,11 +15,12 @@ from torch import Tensor
 from reference.literal import (
     WALKS,
     LiteralMemory,
+    LiteralTimescales,
     printed_decay_rows,
     printed_transition_rows,
     record_one_by_one,
 )
-from reference.oracle import Event, batches_of, batches_of_equal_times, walk_matrices
+from reference.oracle import Event, batches_of, batches_of_equal_times, timescale_matrices, walk_matrices
 from tests.support.shared_folder import shared_folder
 
 HOPS = 3
@@ -90,6 +91,16 @@ def test_literal_algorithm_sums_the_enumerated_walks(
     batches, at_time = batches_of(len(events), batch_size), last_time(events) + wait
     expected = walk_matrices(events, batches, NUM_NODES, HOPS, walk, decay, at_time)
     assert_same(literal_matrices(events, batches, NUM_NODES, walk, decay, at_time), expected)
+
+
+def test_literal_timescales_sum_the_enumerated_walks_of_each() -> None:
+    events, rates = [(0, 1, 0.0), (1, 2, 1.5), (2, 2, 1.5), (0, 3, 40.0), (1, 0, 41.0)], (0.0, 1e-3, 1e-1)
+    memory = LiteralTimescales(NUM_NODES, NUM_NODES, HOPS, rates, torch.eye(NUM_NODES, dtype=torch.float64))
+    for start in range(0, len(events), 2):
+        memory.record(*columns(events[start : start + 2]))
+    wanted = timescale_matrices(events, batches_of(5, 2), NUM_NODES, HOPS, rates, 50.0)
+    assert len(wanted) == 1 + 3 * HOPS
+    assert_same(list(memory.rows_at(50.0).transpose(0, 1).numpy()), wanted)
 
 
 @pytest.mark.parametrize("walk", WALKS)

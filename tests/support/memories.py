@@ -51,7 +51,7 @@ def read_all(memory: Memory, time: float) -> Tensor:
     return fetch_all(memory).read(torch.arange(memory.num_nodes), times_N)
 
 
-def explicit_memory(num_nodes: int, kind: WalkKind, decay: float) -> Memory:
+def explicit_memory(num_nodes: int, kind: WalkKind, decay: float | tuple[float, ...]) -> Memory:
     """P = I in float64, so that the rows are the walk matrices."""
     return Memory(num_nodes, Walk(kind, HOPS, decay), num_nodes, projection="identity", dtype=torch.float64)
 

@@ -1,7 +1,7 @@
 """The data of a run: log, split, batch plans, and who met whom before."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpnet_dist.batches.negatives import Universe
 from tpnet_dist.batches.planner import LinkPlanner, Negatives
@@ -14,6 +14,7 @@ from tpnet_dist.events.batch_plan import BatchPlan, plan_by_events, plan_by_time
 from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.split import PartName, Split, split_log
+from tpnet_dist.events.timescales import timescales_of
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.registry import needs_of
@@ -157,6 +158,15 @@ def split_of(log: EventLog, data: DataConfig) -> Split:
         seed=data.split_seed,
         held_out=range(*(data.held_out or (0, 0))),
     )
+
+
+def with_timescales(config: Config, log: EventLog) -> Config:
+    """Return the settings with numbers instead of `memory.decay auto`, taken from the training events' times.
+    Walks that have one timescale get the slower one."""
+    if config.memory.decay != "auto" or not needs_of(config).rows:
+        return config
+    rates = timescales_of(split_of(log, config.data).train)
+    return replace(config, memory=replace(config.memory, decay=rates[: config.memory.timescales]))
 
 
 def plan_of(view: EventView, config: Config, batch_size: int) -> BatchPlan:

@@ -65,14 +65,23 @@ class Key:
     choices: tuple[str, ...] = ()
     is_list: bool = False
     is_optional: bool = False
+    may_be_list: bool = False
+    """Whether it is one value or several; as an argument several are one word, with commas."""
+    words: tuple[str, ...] = ()
+    """What may be said instead of a value."""
 
     def from_args(self, args: list[str]) -> object:
         """The value of the arguments after a flag."""
-        if not self.is_list:
+        if args[0] in self.words:
+            return args[0]
+        if not (self.is_list or self.may_be_list):
             return self._from_text(args[0])
         # [0,1,2] and "0, 1, 2" as well as 0 1 2
         items = " ".join(args).strip("[]() ").replace(",", " ").split()
-        return tuple(self._from_text(item.strip("\"'")) for item in items)
+        return self._one_or_all(tuple(self._from_text(item.strip("\"'")) for item in items))
+
+    def _one_or_all(self, values: tuple[object, ...]) -> object:
+        return values[0] if self.may_be_list and len(values) == 1 else values
 
     def from_toml(self, value: object) -> object:
         """The value of a TOML entry, which must be of the key's type."""
@@ -80,12 +89,15 @@ class Key:
             raise InputError(
                 f"{self.name} is {value!r}, but must be a list such as [{value!r}]; put it in brackets"
             )
-        items: list[object] = value if self.is_list and isinstance(value, list) else [value]
+        if value in self.words:
+            return value
+        is_list = self.is_list or (self.may_be_list and isinstance(value, list))
+        items: list[object] = value if is_list and isinstance(value, list) else [value]
         for item in items:
             if type(item) not in _TOML_TYPES.get(self.kind, (str,)):  # True is no number here
                 raise self._refusal(item)
         read = tuple(self._from_text(str(item)) for item in items)
-        return read if self.is_list else read[0]
+        return self._one_or_all(read) if is_list else read[0]
 
     def _from_text(self, text: str) -> object:
         if self.is_optional and self.kind in (int, float) and text.lower() == "none":
@@ -104,7 +116,9 @@ class Key:
         if self.choices:
             one, many = (f"{some} of {', '.join(self.choices)}" for some in ("one", "any"))
             remedy = "--help explains them"
-        elif isinstance(value, str) and _reads(self.kind, value):  # in TOML
+        if self.may_be_list:
+            one, remedy = f"{one}, {many} or {' or '.join(self.words)}", "write it like 1e-6 or [1e-7,1e-5]"
+        if not self.choices and isinstance(value, str) and _reads(self.kind, value):  # in TOML
             remedy = "take the quotes away"
         verb, rule = ("holds", f"hold {many}") if self.is_list else ("is", f"be {one}")
         shown = repr(value) if isinstance(value, str) else str(value)
@@ -221,8 +235,14 @@ def _key(name: str, hint: Any) -> Key:  # noqa: ANN401 — type hints have no co
     if get_origin(hint) is tuple:
         return dataclasses.replace(_key(name, parts[0]), is_list=True)
     if get_origin(hint) in (Union, types.UnionType):
-        (inner,) = (part for part in parts if part is not types.NoneType)
-        return dataclasses.replace(_key(name, inner), is_optional=True)
+        inner, *others = (part for part in parts if part is not types.NoneType)
+        words = tuple(word for part in others if get_origin(part) is Literal for word in get_args(part))
+        return dataclasses.replace(
+            _key(name, inner),
+            is_optional=types.NoneType in parts,
+            may_be_list=any(get_origin(part) is tuple for part in others),
+            words=words,
+        )
     if get_origin(hint) is Literal:
         return Key(name=name, kind=str, choices=parts)
     assert hint in _RULES, f"{name}: no rule for {hint}"

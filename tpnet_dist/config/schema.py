@@ -10,8 +10,11 @@ from tpnet_dist.errors import InputError
 Batching = Literal["events", "timestamps"]
 NegativeKind = Literal["random", "historical", "inductive"]
 Baseline = Literal["none", "edgebank", "destinations", "all"]
+Decay = float | tuple[float, ...] | Literal["auto"]
 
-MAX_HOPS, MAX_LAYERS = 16, 100
+MAX_HOPS, MAX_LAYERS, MAX_TIMESCALES = 16, 100, 8
+AUTO_TIMESCALES = 2
+"""How many `memory.decay auto` chooses."""
 MAX_RUN = 10_000
 MAX_SIZE = 2**16
 """The most tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
@@ -88,8 +91,10 @@ class MemoryConfig:
     """False: no node representations, no pair features (the paper's "w/o NR")."""
     walk: Literal["decay", "count", "transition"] = "decay"
     """Which walk matrix: the paper's, plain counts, or transition probabilities."""
-    decay: float = 1e-6
-    """λ, or α of transition walks, per second; 0 is the paper's "w/o Time"."""
+    decay: Decay = 1e-6
+    """λ, or α of transition walks, per second; 0 is the paper's "w/o Time". Several, such as 1e-7,1e-5, are
+    timescales, of which a row of decay walks has k layers each; auto takes two from the times of training
+    events."""
     hops: int = 3
     """Length of the longest walks, k."""
     width: int | None = None
@@ -110,7 +115,7 @@ class MemoryConfig:
 
     def __post_init__(self) -> None:
         _require(1 <= self.hops <= MAX_HOPS, "memory.hops", self.hops, f"within 1…{MAX_HOPS}")
-        _require(0 <= self.decay < math.inf, "memory.decay", self.decay, "a finite number of at least 0")
+        self._check_decay()
         _require(self.width is None or self.width >= 1, "memory.width", self.width, "at least 1")
         _require(self.prefetch >= 0, "memory.prefetch", self.prefetch, "at least 0")
         _require((self.borrowed_rows or 0) >= 0, "memory.borrowed_rows", self.borrowed_rows, "at least 0")
@@ -120,6 +125,54 @@ class MemoryConfig:
             self.run_batches,
             f"within 1…{MAX_RUN:,}",
         )
+
+    def _check_decay(self) -> None:
+        """Also give the same timescales one form: a number, or several from slow to fast."""
+        if self.decay == "auto":
+            return
+        rates, shown = self.rates, decay_text(self.decay)
+        for rate in rates:
+            rule = "a finite number of at least 0" if len(rates) == 1 else "finite numbers of at least 0"
+            _require(0 <= rate < math.inf, "memory.decay", shown, rule)
+        _require(len(rates) > 0, "memory.decay", "empty", "a number, several or auto")
+        are_distinct = len(set(rates)) == len(rates)
+        _require(are_distinct, "memory.decay", shown, "distinct numbers", "name each once")
+        _require(
+            len(rates) <= MAX_TIMESCALES,
+            "memory.decay",
+            f"of {len(rates)} numbers",
+            f"of at most {MAX_TIMESCALES}",
+            "leave some away",
+        )
+        if len(rates) > 1 and self.walk != "decay":
+            raise SettingError(
+                f"memory.decay is {shown}, but memory.walk {self.walk} has one timescale; give one "
+                "number, or leave memory.walk away",
+                ("memory.decay", "memory.walk"),
+            )
+        object.__setattr__(self, "decay", rates[0] if len(rates) == 1 else tuple(sorted(rates)))
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """λ of each timescale, slow ones first."""
+        assert self.decay != "auto", "timescales are taken from a log before they are used"
+        return self.decay if isinstance(self.decay, tuple) else (self.decay,)
+
+    @property
+    def timescales(self) -> int:
+        if self.decay == "auto":
+            return AUTO_TIMESCALES if self.walk == "decay" else 1
+        return len(self.rates)
+
+    @property
+    def layers(self) -> int:
+        """Of a row: layer 0, and k for each timescale."""
+        return 1 + self.hops * self.timescales
+
+
+def decay_text(decay: Decay) -> str:
+    """As people write it."""
+    return ",".join(f"{rate:g}" for rate in decay) if isinstance(decay, tuple) else str(decay)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,9 @@ from tpnet_dist.distributed.exchange import Exchange
 from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
-from tpnet_dist.memory.walks import Walk
 from tpnet_dist.models.registry import needs_of
 from tpnet_dist.models.spec import weight_dtype
-from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, wire_dtype
+from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, walk_of, wire_dtype
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def build_memory(
         return None
     return Memory(
         memory_nodes(config, log) + further_nodes,
-        Walk(settings.walk, settings.hops, settings.decay),
+        walk_of(settings),
         memory_width(settings, log),
         seed=seed,
         exchange=exchange,

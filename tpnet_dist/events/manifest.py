@@ -60,6 +60,11 @@ class Manifest:
     def seconds_per_tick(self) -> float:
         return SECONDS_PER_TICK[self.time_unit]
 
+    @property
+    def span_seconds(self) -> float:
+        """From the first event to the last."""
+        return (self.last_time - self.first_time) * self.seconds_per_tick
+
     def files(self) -> list[FileRecord]:
         """Every file of the folder but the manifest itself."""
         added = [record for version in self.versions for record in version.added()]

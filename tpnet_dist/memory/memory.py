@@ -47,6 +47,8 @@ from tpnet_dist.memory.walks import Walk
 CatchUp = Literal["auto", "columns", "nodes"]
 """How events that nobody reads are recorded: see `columns`."""
 
+_BORDER_BYTES = 16
+
 
 @dataclass(frozen=True)
 class FetchedRows:
@@ -158,6 +160,7 @@ class Memory:
                 rank=self.exchange.rank,
                 borrowed=self.borrowed,
                 hops=self.walk.hops,
+                timescales=self.walk.timescales,
                 # what runs before it need is used up when its rows come
                 open_runs=self._open_runs[-1:],
             )
@@ -232,7 +235,7 @@ class Memory:
                 nodes_U, place_U = torch.from_numpy(plan.nodes[batch]), torch.from_numpy(plan.places[batch])
                 rows_ULD = self._gather_by_place(plan.nodes[batch], plan.places[batch])
             clock_U, *degree_U = (column[place_U] for column in self.table.clocks.columns())
-            products_ULL = torch.bmm(rows_ULD, rows_ULD.transpose(1, 2)) if products else None
+            products_ULL = _products(rows_ULD) if products else None
             stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
             return FetchedRows(nodes_U, stored, self.walk)
 
@@ -360,6 +363,17 @@ class Memory:
 
     def forget_snapshot(self) -> None:
         self.table.forget_snapshot()
+
+
+def _products(rows_ULD: Tensor) -> Tensor:
+    """(U, L, L): inner products of each row's layers, with the same bits wherever among the U the row lies:
+    a matrix product rounds otherwise where its matrices do not begin at a border of 16 bytes."""
+    num_rows, layers, width = rows_ULD.shape
+    spare = -layers * width % (_BORDER_BYTES // rows_ULD.element_size())
+    if spare:
+        apart_UD = rows_ULD.new_empty(num_rows, layers * width + spare)[:, : layers * width]
+        rows_ULD = apart_UD.view(num_rows, layers, width).copy_(rows_ULD)
+    return torch.bmm(rows_ULD, rows_ULD.transpose(1, 2))
 
 
 def _own_stream(device: torch.device) -> torch.cuda.Stream | None:

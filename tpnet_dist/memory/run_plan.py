@@ -109,10 +109,14 @@ def plan_run(
     rank: int,
     borrowed: BorrowedRows,
     hops: int,
+    timescales: int = 1,
     open_runs: Sequence[RunPlan] = (),
 ) -> RunPlan:
-    """Plan a run; settle which copies have a slot, and what of them will be right afterwards. `open_runs`:
-    those before this one that are not recorded yet; rows for this one set out when only the last is left."""
+    """Plan a run; settle which copies have a slot, and what of them will be right afterwards.
+
+    `timescales`: how many layers rows have for each hop. `open_runs`: those before this one that are not
+    recorded yet; rows for this one set out when only the last is left.
+    """
     own = range(*blocks.range_of(rank))
     closure = close(run, nodes, own, hops)
     slot_U, held_U = borrowed.admit(closure, len(open_runs))
@@ -138,11 +142,11 @@ def plan_run(
     owner_A = closure.node_U[asked_A] // blocks.rows_per_rank
     order_A = np.argsort(owner_A, kind="stable")
     asked_A, owner_A = asked_A[order_A], owner_A[order_A]
-    first_A = held_U[asked_A].astype(np.int64)
+    first_A = _layers_of(held_U[asked_A], timescales)
     asked = Asked(
         slot_U[asked_A],
         first_A,
-        closure.need_U[asked_A] + 1 - first_A,
+        _layers_of(closure.need_U[asked_A] + 1, timescales) - first_A,
         _are_late(closure.node_U[asked_A], closure.need_U[asked_A], open_runs),
         np.searchsorted(owner_A, np.arange(blocks.num_ranks + 1)),
     )
@@ -170,6 +174,12 @@ def distinct_nodes(wanted: Tensor | None, num_nodes: int) -> Integers:
     if len(nodes) and not 0 <= nodes[0] <= nodes[-1] < num_nodes:
         check_nodes(wanted, num_nodes, "needed node {row}: id")
     return nodes
+
+
+def _layers_of(levels_A: npt.NDArray[np.int8], timescales: int) -> Integers:
+    """How many layers of a row make up so many levels: layer 0, then for each hop one of every timescale."""
+    levels = levels_A.astype(np.int64)
+    return np.where(levels > 0, 1 + (levels - 1) * timescales, 0)
 
 
 def _are_late(nodes_A: Integers, need_A: npt.NDArray[np.int8], open_runs: Sequence[RunPlan]) -> Flags:

@@ -11,8 +11,16 @@ happens to it while its node is silent: no dense decay, no rebasing, and no fact
 
 D_u, the degree, is the sum of the weights of u's events, kept on u's clock like the row. A message of v's
 layer l−1 to u's layer l is: weight of the event × v's row read at u's new clock.
+
+A `decay` walk may fade at several rates, its timescales. A row then has k layers for each of them, and one
+layer 0 for all. Layers lie hop by hop, so that those of up to so many hops are the first ones of a row:
+
+    two timescales, two hops      layer    0   1     2     3     4
+                                  hops     0   1     1     2     2
+                                  rate         λ_0   λ_1   λ_0   λ_1
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
@@ -43,11 +51,11 @@ class LayerRules(NamedTuple):
 
 @dataclass(frozen=True)
 class Walk:
-    """One walk matrix: its kind, how many hops, how fast it forgets."""
+    """One walk matrix: its kind, how many hops, how fast it forgets; for each rate one, if it has several."""
 
     kind: WalkKind
     hops: int
-    decay: float
+    decay: float | tuple[float, ...]
     """λ of `decay`, α of `transition`, per second; `count` forgets nothing."""
 
     def __post_init__(self) -> None:
@@ -55,14 +63,29 @@ class Walk:
             raise InputError(f"walk {self.kind!r} is unknown; choose one of {', '.join(get_args(WalkKind))}")
         if self.hops < 1:
             raise InputError(f"hops is {self.hops}, but a walk has at least 1; raise it")
-        if not 0 <= self.decay < float("inf"):
+        for rate in self.rates:
+            if not 0 <= rate < math.inf:
+                raise InputError(
+                    f"decay is {rate}, but must be a finite number of at least 0; 0 forgets nothing"
+                )
+        if self.timescales != 1 and self.kind != "decay":
             raise InputError(
-                f"decay is {self.decay}, but must be a finite number of at least 0; 0 forgets nothing"
+                f"decay is {self.decay}, but {self.kind} walks have one timescale; give one number, or "
+                "choose decay walks"
             )
 
     @property
+    def rates(self) -> tuple[float, ...]:
+        """How fast layers of each timescale fade, as they were given."""
+        return self.decay if isinstance(self.decay, tuple) else (self.decay,)
+
+    @property
+    def timescales(self) -> int:
+        return len(self.rates)
+
+    @property
     def layers(self) -> int:
-        return self.hops + 1
+        return 1 + self.hops * self.timescales
 
     @property
     def keeps_degree(self) -> bool:
@@ -70,11 +93,11 @@ class Walk:
 
     @cached_property
     def rules(self) -> LayerRules:
-        hop_L = np.arange(self.layers)
-        rate = 0.0 if self.kind == "count" else self.decay
-        return LayerRules(
-            np.maximum(hop_L - 1, 0), hop_L, np.zeros_like(hop_L), np.array([rate]), self.keeps_degree
-        )
+        hop_L, scale_L = np.divmod(np.arange(self.layers) - 1, self.timescales)
+        hop_L, scale_L = hop_L + 1, np.where(hop_L < 0, 0, scale_L)
+        parent_L = np.maximum(np.arange(self.layers) - self.timescales, 0)
+        rate_W = np.array([0.0] if self.kind == "count" else self.rates)
+        return LayerRules(parent_L, hop_L, scale_L, rate_W, self.keeps_degree)
 
     def read_factors(self, elapsed_A: Tensor, degree_A: Tensor | None) -> Tensor:
         """Factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (A, L)."""
@@ -82,5 +105,11 @@ class Walk:
         if degree_A is not None:
             # from its first event on a degree is at least 1; before that there is nothing to divide
             return torch.where(layer_L > 0, 1 / degree_A.clamp(min=1)[:, None], 1.0)
-        rate = 0.0 if self.kind == "count" else self.decay
-        return torch.exp(-rate * elapsed_A[:, None] * layer_L)
+        if self.timescales == 1:
+            rate = 0.0 if self.kind == "count" else self.rates[0]
+            return torch.exp(-rate * elapsed_A[:, None] * layer_L)
+        hop_L = torch.div(layer_L + (self.timescales - 1), self.timescales, rounding_mode="floor")
+        # a number for each: a tensor of them would be copied to the device, and waited for
+        faded = [elapsed_A[:, None] * -rate for rate in self.rates]
+        age_AL = torch.cat([faded[0], *faded * self.hops], 1)
+        return torch.exp(age_AL * hop_L)

@@ -52,9 +52,13 @@ def _progress(run: Run) -> str:
 
 def _faded(run: Run) -> list[str]:
     """On yearly data a large λ leaves the memory nothing but simultaneous events."""
-    memory, exponent = run.config.memory, run.config.memory.decay * YEAR
+    memory = run.config.memory
     is_yearly = run.recognition is not None and run.recognition.dataset.key in YEARLY
-    if not (is_yearly and memory.enabled and memory.walk == "decay" and exponent > FADED):
+    if not (is_yearly and memory.enabled and memory.walk == "decay" and memory.decay != "auto"):
+        return []
+    slowest = memory.rates[0]
+    exponent = slowest * YEAR
+    if exponent <= FADED:
         return []
     if run.config.data.batching == "events":
         rest = (
@@ -62,9 +66,7 @@ def _faded(run: Run) -> list[str]:
         )
     else:
         rest = "nothing: timestamps batching shows no event others of its own time"
-    return [
-        f"With a decay of {memory.decay:g} a year fades to e^−{exponent:.0f}, so the memory holds {rest}."
-    ]
+    return [f"With a decay of {slowest:g} a year fades to e^−{exponent:.0f}, so the memory holds {rest}."]
 
 
 def tiles(run: Run) -> list[Tile]:

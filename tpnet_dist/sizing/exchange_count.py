@@ -22,9 +22,8 @@ from tpnet_dist.memory.pipeline import MemoryRequest
 from tpnet_dist.memory.run_exchange import ID_BYTES, NOTICE_BYTES, reply_bytes
 from tpnet_dist.memory.run_length import MOST_BATCHES, MOST_EVENTS, RunLength, in_runs
 from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
-from tpnet_dist.memory.walks import Walk
 from tpnet_dist.models.registry import needs_of
-from tpnet_dist.sizing.memory_sizes import clock_bytes_of, memory_nodes, memory_width, wire_dtype
+from tpnet_dist.sizing.memory_sizes import clock_bytes_of, memory_nodes, memory_width, walk_of, wire_dtype
 
 _RANDOM_RUNS = 2
 """How many runs of a random graph are planned; the last is counted, when some rows are there from those
@@ -56,7 +55,7 @@ class TrafficCounter:
     def __init__(self, config: Config, log: LogShape, num_ranks: int, borrowed_rows: int) -> None:
         settings = config.memory
         self.num_nodes, self.blocks = memory_nodes(config, log), Blocks(memory_nodes(config, log), num_ranks)
-        self.walk = Walk(settings.walk, settings.hops, settings.decay)
+        self.walk = walk_of(settings)
         self._layer_bytes = memory_width(settings, log) * wire_dtype(config).itemsize
         self._clock_bytes = clock_bytes_of(settings)
         self.borrowed = [
@@ -99,6 +98,7 @@ class TrafficCounter:
                     rank=rank,
                     borrowed=self.borrowed[rank],
                     hops=self.walk.hops,
+                    timescales=self.walk.timescales,
                     open_runs=open_runs[rank],
                 )
                 for rank, run in enumerate(of_ranks)
@@ -127,6 +127,7 @@ def expected_traffic(config: Config, log: LogShape, num_ranks: int) -> RowTraffi
         config.training.batch_size,
         needs_of(config).neighbors,
         settings.hops,
+        settings.timescales,
         min(MOST_BATCHES, settings.run_batches or MOST_BATCHES),
         memory_width(settings, log) * wire_dtype(config).itemsize,
         clock_bytes_of(settings),
@@ -140,6 +141,7 @@ def _of_random_graph(
     batch_size: int,
     neighbors: int,
     hops: int,
+    timescales: int,
     num_batches: int,
     layer_bytes: int,
     clock_bytes: int,
@@ -148,13 +150,15 @@ def _of_random_graph(
     slots = batch_size * 3 * (1 + neighbors) // num_ranks
     own = len(range(*blocks.range_of(0)))
     clocks = Clocks.zeros(0, with_degree=False)
-    borrowed = BorrowedRows(num_nodes, num_nodes - own, torch.empty(0, hops + 1, 0), clocks)
+    borrowed = BorrowedRows(num_nodes, num_nodes - own, torch.empty(0, 1 + hops * timescales, 0), clocks)
     border = np.arange(0, num_batches * batch_size + 1, batch_size)
     for _ in range(_RANDOM_RUNS):
         src, dst = draws.integers(0, num_nodes, (2, num_batches * batch_size))
         run = EventRun.from_columns(src, dst, np.zeros(len(src)), border)
         nodes = [np.unique(draws.integers(0, num_nodes, slots)) for _ in range(num_batches)]
-        plan = plan_run(run, nodes, blocks=blocks, rank=0, borrowed=borrowed, hops=hops)
+        plan = plan_run(
+            run, nodes, blocks=blocks, rank=0, borrowed=borrowed, hops=hops, timescales=timescales
+        )
     return _traffic_of(plan, layer_bytes, clock_bytes)
 
 

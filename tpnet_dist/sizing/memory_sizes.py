@@ -53,7 +53,7 @@ def neighbor_bytes_of(config: Config, num_events: int, num_train_events: int, nu
 
 def row_bytes_of(config: Config, log: LogSize) -> int:
     """Return the bytes of one node's row."""
-    return (config.memory.hops + 1) * memory_width(config.memory, log) * weight_dtype(config).itemsize
+    return config.memory.layers * memory_width(config.memory, log) * weight_dtype(config).itemsize
 
 
 def wire_dtype(config: Config) -> torch.dtype:
@@ -69,8 +69,11 @@ def borrowed_bytes_of(config: Config, log: LogSize) -> int:
 
 def clock_bytes_of(settings: MemoryConfig) -> int:
     """Return the bytes of one row's clock, and of its degree where the walk divides by it."""
-    keeps_degree = Walk(settings.walk, settings.hops, settings.decay).keeps_degree
-    return _CLOCK_BYTES * (1 + keeps_degree)
+    return _CLOCK_BYTES * (1 + walk_of(settings).keeps_degree)
+
+
+def walk_of(settings: MemoryConfig) -> Walk:
+    return Walk(settings.walk, settings.hops, settings.rates)
 
 
 def memory_width(settings: MemoryConfig, log: LogSize) -> int:

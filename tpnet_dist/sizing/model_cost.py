@@ -174,7 +174,7 @@ def _model(config: Config, log: LogShape) -> nn.Module:
 def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
     """Full neighbour slots of distinct nodes: the most a slice can ask."""
     needs = needs_of(config)
-    slots, layers = needs.neighbors, config.memory.hops + 1
+    slots, layers = needs.neighbors, config.memory.layers
     num_ends, num_slots = num_events * _ENDS, num_events * _ENDS * slots
     num_nodes = num_ends + num_slots
     place = torch.arange(num_nodes)

@@ -62,6 +62,11 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
         if fits(changed, log, num_ranks, device):
             yield f"--memory.width {smaller} instead of {width} (coarser projections)"
             break
+    if config.memory.timescales > 1:
+        slowest = config.memory.rates[0]
+        changed = replace(config, memory=replace(config.memory, decay=slowest, width=width))
+        if fits(changed, log, num_ranks, device):
+            yield f"one number as --memory.decay instead of {config.memory.timescales} (one timescale)"
     for hops in range(config.memory.hops - 1, 0, -1):
         changed = replace(config, memory=replace(config.memory, hops=hops, width=width))
         if fits(changed, log, num_ranks, device):

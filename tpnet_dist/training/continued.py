@@ -72,18 +72,22 @@ def settled(config: Config, run_dir: Path | None, *, learn_old_test: bool) -> Co
     if run_dir is not None and (run_dir / CONFIG_NAME).is_file():
         # it was settled when it began, and the other may be gone
         own = read_config(run_dir / CONFIG_NAME)
-        held_out, width = own.data.held_out, own.memory.width
+        held_out, width, decay = own.data.held_out, own.memory.width, own.memory.decay
         if config.data.held_out or learn_old_test:
             held_out = config.data.held_out
     else:
         source = OtherRun.of(Path(config.training.continue_from), config)
-        held_out, width = source.held_out(), source.width
+        held_out, width, decay = source.held_out(), source.width, source.config.memory.decay
         if learn_old_test or config.data.held_out:
             held_out = config.data.held_out
     return replace(
         config,
         data=replace(config.data, held_out=held_out),
-        memory=replace(config.memory, width=config.memory.width or width),
+        memory=replace(
+            config.memory,
+            width=config.memory.width or width,
+            decay=decay if config.memory.decay == "auto" else config.memory.decay,
+        ),
     )
 
 

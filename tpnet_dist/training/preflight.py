@@ -7,11 +7,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tpnet_dist.batches.run_data import OpenedLog
-from tpnet_dist.config.schema import Config
+from tpnet_dist.config.schema import Config, decay_text
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.world import World
+from tpnet_dist.events.timescales import describe_rates, span_remark
 from tpnet_dist.files.readable import readable_bytes
-from tpnet_dist.models.registry import spec_of
+from tpnet_dist.models.registry import needs_of, spec_of
 from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, neighbor_bytes_of
 from tpnet_dist.sizing.rank_bytes import STATES_PER_WEIGHT, NeededBytes, exchanged_bytes, needed_bytes
 from tpnet_dist.sizing.rank_memory import Part, RankMemory
@@ -102,9 +103,25 @@ class Preflight:
         for remark in self.remarks():
             console.print(remark, highlight=False)
 
+    @property
+    def _fades(self) -> bool:
+        """Whether there are rows that fade."""
+        return needs_of(self.config).rows and self.config.memory.walk != "count"
+
+    def decay_line(self) -> str:
+        """Say what `memory.decay` means on this log; nothing where no row fades."""
+        if not self._fades:
+            return ""
+        memory, span = self.config.memory, self.opened.log.manifest.span_seconds
+        return f"{decay_text(memory.decay)} per second: {describe_rates(memory.rates, span)}"
+
     def remarks(self) -> list[str]:
         """Return sentences about what may surprise the user."""
         remarks, split, slices = [], self.opened.split, self.slices
+        if self._fades and (
+            remark := span_remark(self.config.memory.rates, self.opened.log.manifest.span_seconds)
+        ):
+            remarks.append(remark)
         if not split.inductive(split.test):
             remarks.append("No test event has a node unseen in training: there will be no inductive figures.")
         if not slices.are_even:
@@ -128,6 +145,7 @@ class Preflight:
                 f"{self.config.data.batching}: {len(plan):,} batches, {steps:,} steps an epoch",
             ),
             ("training", f"at most {training.epochs} epochs for each of {len(training.all_seeds())} seed(s)"),
+            *([("memory.decay", self.decay_line())] if self._fades else []),
             ("ranks", str(ranks)),
             ("rows, per rank", f"{readable_bytes(needed.rows)}, width {self.width}"),
             (

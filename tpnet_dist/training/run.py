@@ -95,6 +95,8 @@ def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: Pr
     started, config = datetime.now(UTC), preflight.config
     data, display = open_data(config, world, preflight), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
+    if line := preflight.decay_line():
+        display.say(f"memory.decay is {line}")
     if world.rank == 0:
         for remark in preflight.remarks():
             display.say(remark)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.sentences import refused
 from tpnet_dist.config.keys import config_keys, values_of
-from tpnet_dist.config.schema import Config, DataConfig
+from tpnet_dist.config.schema import Config, DataConfig, MemoryConfig
 from tpnet_dist.config.toml_files import preset_names, write_config
 from tpnet_dist.config.train_args import OWN_KEYS, parse_train
 
@@ -149,3 +149,28 @@ def test_help_explains_every_flag_and_names_every_preset(
     flags = re.findall(r"^[^\w\n-]+--([a-z][a-z._-]+)", shown, flags=re.MULTILINE)
     assert sorted(flag.replace("-", "_") for flag in flags) == sorted([*OWN_KEYS, *config_keys()])
     assert all(re.search(rf"\b{name}\b", shown) for name in preset_names())
+
+
+@pytest.mark.parametrize("said", ["1e-7,1e-5", "[1e-5,1e-7]", "[1e-5, 1e-7]", "1e-5, 1e-7"])
+def test_timescales_are_given_in_any_order_and_kept_from_slow_to_fast(said: str) -> None:
+    assert parsed("data", "--memory.decay", said).memory.decay == (1e-7, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [("[1e-5, 1e-7]", (1e-7, 1e-5)), ("[1e-7]", 1e-7), ("1e-7", 1e-7), ("'auto'", "auto")]
+)
+def test_a_file_gives_a_timescale_several_or_the_word_auto(said: str, kept: object, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f"[memory]\ndecay = {said}\n")
+    assert parsed("data", "--config", path).memory.decay == kept
+
+
+def test_the_data_folder_may_come_after_the_timescales() -> None:
+    config = parsed("--memory.decay", "1e-7,1e-5", "data")
+    assert (config.memory.decay, config.data.folder) == ((1e-7, 1e-5), "data")
+
+
+def test_a_row_has_layers_for_each_hop_of_each_timescale() -> None:
+    assert MemoryConfig(decay=1e-6).layers == 4
+    assert MemoryConfig(decay=(1e-7, 1e-5)).layers == MemoryConfig(decay="auto").layers == 7
+    assert MemoryConfig(decay="auto", walk="count").layers == 4

@@ -32,7 +32,9 @@ DECAYS = {
 @settings(deadline=None)
 @given(
     folder=st.text(st.characters(exclude_categories=["Cs"])),
-    decay=st.floats(0, allow_infinity=False),
+    decay=st.floats(0, allow_infinity=False)
+    | st.lists(st.floats(0, allow_infinity=False), min_size=1, max_size=8, unique=True).map(tuple)
+    | st.just("auto"),
     share=st.floats(0.01, 0.8),
     width=st.none() | st.integers(1, 2**62),
     seeds=st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=3),

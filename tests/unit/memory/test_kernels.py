@@ -83,16 +83,24 @@ def test_layers_of_more_hops_than_asked_for_stay_as_they_are(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_row_may_hold_layers_that_fade_at_different_rates(form: str) -> None:
-    """Layer 0, then for each hop a layer of either rate: as two memories, each with one of them."""
-    both = LayerRules(
-        np.array([0, 0, 0, 1, 2, 3, 4]),
-        np.array([0, 1, 1, 2, 2, 3, 3]),
-        np.array([0, 0, 1, 0, 1, 0, 1]),
-        np.array([1e-2, 1e-4]),
-        divides_by_degree=False,
-    )
+def test_layers_of_several_timescales_are_those_of_a_memory_for_each(form: str) -> None:
+    both = Walk("decay", HOPS, (1e-4, 1e-2)).rules
+    np.testing.assert_array_equal(both.parent_L, [0, 0, 0, 1, 2, 3, 4])
+    np.testing.assert_array_equal(both.hop_L, [0, 1, 1, 2, 2, 3, 3])
+    np.testing.assert_array_equal(both.scale_L, [0, 0, 1, 0, 1, 0, 1])
     rows, _ = recorded(form, both, random_ends())
-    for first, rate in ((1, 1e-2), (2, 1e-4)):
+    for first, rate in ((1, 1e-4), (2, 1e-2)):
         alone, _ = recorded(form, Walk("decay", HOPS, rate).rules, random_ends())
         torch.testing.assert_close(rows[:, [0, *range(first, 7, 2)]], alone, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_in_float32_layers_of_several_timescales_have_the_bits_of_a_memory_for_each(form: str) -> None:
+    rates = (0.0, 1e-4, 1e-2)
+    rows, _ = recorded(
+        form, Walk("decay", HOPS, rates).rules, random_ends(4), num_borrowed=4, dtype=torch.float32
+    )
+    for first, rate in enumerate(rates, start=1):
+        rules = Walk("decay", HOPS, rate).rules
+        alone, _ = recorded(form, rules, random_ends(4), num_borrowed=4, dtype=torch.float32)
+        assert torch.equal(rows[:, [0, *range(first, rows.shape[1], 3)]], alone)

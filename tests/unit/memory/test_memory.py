@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reference.literal import LiteralMemory
-from reference.oracle import Event, batches_of, walk_matrices
+from reference.oracle import Event, batches_of, timescale_matrices, walk_matrices
 from tests.reference.golden_checks import row_deviation
 from tests.reference.test_oracle import HOPS, NUM_NODES, batch_sizes, decays, last_time, streams
 from tests.support.memories import (
@@ -49,6 +49,41 @@ def test_rows_are_the_sums_over_all_temporal_walks(
     wanted = walk_matrices(events, batches_of(len(events), batch_size), NUM_NODES, HOPS, kind, decay, at_time)
     found_LNN = read_all(memory, at_time).transpose(0, 1).numpy()
     np.testing.assert_allclose(found_LNN, wanted, rtol=1e-9, atol=1e-290)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    events=streams(),
+    batch_size=batch_sizes,
+    rates=st.lists(decays, min_size=2, max_size=3, unique=True).map(tuple),
+    wait=st.sampled_from([0.0, 7.5, 1e9]),
+)
+def test_rows_of_several_timescales_are_the_sums_over_all_walks_for_each(
+    events: list[Event], batch_size: int, rates: tuple[float, ...], wait: float
+) -> None:
+    memory = record(explicit_memory(NUM_NODES, "decay", rates), *batches_from(events, batch_size))
+    at_time = last_time(events) + wait
+    batches = batches_of(len(events), batch_size)
+    wanted = timescale_matrices(events, batches, NUM_NODES, HOPS, rates, at_time)
+    found_LNN = read_all(memory, at_time).transpose(0, 1).numpy()
+    np.testing.assert_allclose(found_LNN, wanted, rtol=1e-9, atol=1e-290)
+
+
+@pytest.mark.parametrize(
+    ("hops", "rates"), [(2, (1e-3,)), (3, (1e-3,)), (3, (1e-3, 1e-5)), (3, (0.0, 1e-3, 1e-5))]
+)
+@pytest.mark.parametrize("width", [7, 30, 110])
+def test_products_have_the_same_bits_wherever_among_others_a_row_lies(
+    hops: int, rates: tuple[float, ...], width: int
+) -> None:
+    memory = record(
+        Memory(60, Walk("decay", hops, rates), width), *batches_from(random_events(60, 400, 1e3), 20)
+    )
+    of_all = fetch_all(memory).stored.products_ULL
+    draw = torch.Generator().manual_seed(0)
+    for count in (1, 2, 7, 31):
+        some = torch.randperm(60, generator=draw)[:count].sort().values
+        assert torch.equal(memory.look(some).stored.products_ULL, of_all[some])
 
 
 @pytest.mark.parametrize("kind", WALKS)
@@ -232,6 +267,8 @@ def test_a_bad_batch_is_refused_and_changes_nothing(bad: BatchEvents, good_befor
         lambda: Walk("decay", 3, -0.1),
         lambda: Walk("decay", 3, NAN),
         lambda: Walk("decay", 3, INFINITE),
+        lambda: Walk("decay", 3, (1e-3, -0.1)),
+        lambda: Walk("count", 3, (1e-3, 1e-5)),
     ],
 )
 def test_bad_settings_are_refused(make: Callable[[], object]) -> None:

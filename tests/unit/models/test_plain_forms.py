@@ -23,6 +23,8 @@ VARIANTS = {
     "published": {"profile": "published"},
     "features": {"node_width": 3, "edge_width": 2},
     "unscaled": {"scale": False},
+    "two timescales": {"timescales": 2},
+    "two timescales, all products": {"timescales": 2, "cross_timescales": True, "scale": False},
     "no memory": {"use_memory": False, "edge_width": 2},
 }
 
@@ -45,7 +47,7 @@ def gradients(model: torch.nn.Module, logits: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=list(VARIANTS))
 def test_plain_forms_of_tpnet_give_logits_and_gradients_of_the_hosts(options: dict[str, Any]) -> None:
     sizes = {name: options[name] for name in ("node_width", "edge_width", "use_memory") if name in options}
-    query = random_query(targets=3, dtype=torch.float64, **sizes)
+    query = random_query(targets=3, hops=3 * options.get("timescales", 1), dtype=torch.float64, **sizes)
     model = random_model(**options).double()
     on_host, plainly = model(query), plain(model, query)
     torch.testing.assert_close(plainly, on_host)

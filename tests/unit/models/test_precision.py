@@ -57,7 +57,7 @@ def test_the_same_is_dropped_in_either_type() -> None:
 
 
 def test_inner_products_beyond_bfloat16_are_exact() -> None:
-    query, features = random_query(), PairFeatures(4, scale=True)
+    query, features = random_query(), PairFeatures(3, scale=True)
     assert query.rows_ULD is not None and query.products_ULL is not None
     large = replace(query, rows_ULD=query.rows_ULD * 1e5, products_ULL=query.products_ULL * 1e10)
     slots = TokenSlots.of(query.neighbor_mask_BSM, mask_empty=True)

@@ -102,3 +102,13 @@ def test_clocks_take_what_a_memory_holds_of_them(log: EventLog, walk: str, per_n
     clocks = Clocks.zeros(own, with_degree=walk == "transition")
     assert sizes_of(log, 2, walk=walk).clocks == per_node * own
     assert sum(column.nbytes for column in clocks.columns()) == per_node * own
+
+
+def test_a_row_takes_layers_for_every_timescale(log: EventLog) -> None:
+    """Three hops of 16 floats: layer 0, and three layers for each timescale."""
+    for decay, layers in ((1e-6, 4), ((1e-7, 1e-5), 7), ((1e-7, 1e-6, 1e-5), 10)):
+        sizes = sizes_of(log, 2, borrowed_rows=5, decay=decay)
+        row = layers * 16 * 4
+        assert sizes.rows == row * -(-memory_nodes(config_of(log), log) // 2)
+        assert sizes.borrowed == 5 * (row + 8 + 32)
+        assert sizes.weights > 0

@@ -25,6 +25,8 @@ class TPNetConfig(ModelConfig):
     """Rate within the mixer."""
     scale: bool = True
     """False: pair features without ReLU and logarithm (the paper's "w/o Scale")."""
+    cross_timescales: bool = False
+    """True: with several timescales, pair features take products between layers of different ones too."""
     time_width: int = 100
     """Width of the time encoding."""
     channels: int = 172

@@ -48,6 +48,8 @@ class TPNet(nn.Module):
         self,
         *,
         hops: int = 3,
+        timescales: int = 1,
+        cross_timescales: bool = False,
         neighbors: int = 20,
         node_width: int = 0,
         edge_width: int = 0,
@@ -66,7 +68,11 @@ class TPNet(nn.Module):
         self.profile, self.dropout, self.in_bfloat16 = profile, dropout, bfloat16
         self.node_width, self.edge_width = node_width, edge_width
         # parts
-        self.pair_features = PairFeatures(hops + 1, scale=scale) if use_memory else None
+        self.pair_features = (
+            PairFeatures(hops, timescales=timescales, cross_timescales=cross_timescales, scale=scale)
+            if use_memory
+            else None
+        )
         pair_width = self.pair_features.width if self.pair_features else 0
         self.time_encoding = TimeEncoding(time_width)
         # initial weights as in the released code, where features, absent ones too, are padded to `channels`

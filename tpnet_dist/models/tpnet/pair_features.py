@@ -7,8 +7,13 @@ that meet cross and its transpose are added up before they meet it: 3L² inputs 
 The first layer's share of a self-product could be computed once per slot and added for each pair. It is not:
 passing over all pairs' hidden values to add it takes longer than 2L² more inputs of one matrix product.
 
+With several timescales products are taken among layers of one timescale and with layer 0, for each of them,
+and the MLP keeps the sizes it has for one: only its inputs grow, by T and not by T². Products across
+timescales are left out, unless they are asked for.
+
 Slots come in groups, (groups, first slots) and (groups, second slots), of which all within a group are
-paired. I is 3L² inputs, P 4L² features.
+paired. I is the inputs, three times as many as there are products of two rows, L² for one timescale. P is the
+features, 4(k + 1)².
 """
 
 from dataclasses import dataclass
@@ -50,11 +55,20 @@ class PairValues:
 class PairFeatures(nn.Module):
     """MLP on log(1 + ReLU(inner products)); without `scale` on the inner products themselves."""
 
-    def __init__(self, layers: int, *, scale: bool) -> None:
+    kept_A: Tensor | None
+    """Which of the L² products of two rows are taken, as positions; None: all."""
+
+    def __init__(
+        self, hops: int, *, timescales: int = 1, cross_timescales: bool = False, scale: bool
+    ) -> None:
         super().__init__()
-        self.layers, self.scale = layers, scale
-        self.width = 4 * layers**2
-        self.first = nn.Linear(self.width, 4 * self.width)
+        self.layers, self.timescales, self.scale = 1 + hops * timescales, timescales, scale
+        self.width = 4 * (hops + 1) ** 2
+        has_all = timescales == 1 or cross_timescales
+        kept_A = None if has_all else products_within_timescales(hops, timescales)
+        self.register_buffer("kept_A", kept_A, persistent=False)
+        num_products = self.layers**2 if kept_A is None else len(kept_A)
+        self.first = nn.Linear(4 * num_products, 4 * self.width)
         self.second = nn.Linear(4 * self.width, self.width)
 
     def forward(self, query: LinkBatch, slots: TokenSlots) -> PairValues:
@@ -75,6 +89,8 @@ class PairFeatures(nn.Module):
         B, C, J, Y = len(query), query.ends_BS.shape[1] - 1, len(slots.source_J), len(slots.target_Y)
         with torch.no_grad(), torch.autocast(query.ends_BS.device.type, enabled=False):
             inputs_XI = pair_inputs(query, slots.pairs_of(query), scale=self.scale)
+            if self.kept_A is not None:
+                inputs_XI = inputs_XI.unflatten(1, (3, -1)).index_select(2, self.kept_A).flatten(1)
         features = self._mlp(inputs_XI, folded_weight).split_with_sizes([J, J * C, 2 * Y, B * C])
         P = self.width
         return PairValues(
@@ -89,6 +105,10 @@ class PairFeatures(nn.Module):
 
     def _folded_weight(self) -> Tensor:
         """Columns in the order of `_pair`."""
+        if self.kept_A is not None:
+            blocks = self.first.weight.view(4 * self.width, 4, -1).unbind(1)
+            self_first, cross, mirrored, self_second = blocks
+            return torch.cat([cross + mirrored, self_first, self_second], 1)
         L = self.layers
         blocks_H2L2L = self.first.weight.view(-1, 2, L, 2, L)
         blocks = blocks_H2L2L.permute(1, 3, 0, 2, 4).reshape(4, -1, L, L).unbind()
@@ -123,11 +143,23 @@ class PairFeatures(nn.Module):
         cross = self._scaled(first.cross_products(second).flatten(0, 1)[chosen_A])
         self_first = self._scaled(first.self_products().flatten(0, 1)[chosen_A])
         self_second = self._scaled(second.self_products())[group_A]
-        parts = (cross, self_first[:, None].expand_as(cross), self_second)
-        return torch.cat([part.flatten(-2) for part in parts], -1)
+        return torch.cat([cross, self_first[:, None].expand_as(cross), self_second], -1)
 
-    def _scaled(self, products: Tensor) -> Tensor:
+    def _scaled(self, products_LL: Tensor) -> Tensor:
+        """Those that are taken, side by side."""
+        products = products_LL.flatten(-2)
+        if self.kept_A is not None:
+            products = products.index_select(-1, self.kept_A)
         return torch.log1p(F.relu(products)) if self.scale else products
+
+
+def products_within_timescales(hops: int, timescales: int) -> Tensor:
+    """Positions among the L² products of those with layer 0 or between layers of one timescale; layers lie as
+    in `memory.walks`."""
+    scales = [None, *list(range(timescales)) * hops]
+    taken = [one == two or None in (one, two) for one in scales for two in scales]
+    # not by nonzero, which the meta device has not
+    return torch.tensor([place for place, is_taken in enumerate(taken) if is_taken])
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,7 @@ def published_sizes(state: Mapping[str, Tensor]) -> PublishedSizes:
 
 def load_published(model: TPNet, state: Mapping[str, Tensor]) -> None:
     """Take the weights of a released checkpoint; features may be narrower than it has padded them to."""
+    _require_one_timescale(model)
     sizes = published_sizes(state)
     if model.node_width > sizes.node_width or model.edge_width > sizes.edge_width:
         raise ValueError(
@@ -163,6 +164,7 @@ def to_published(
 
     `tensors`: something else by the names of the model's parameters, such as gradients.
     """
+    _require_one_timescale(model)
     ours = dict(model.state_dict() if tensors is None else tensors)
     narrow = ours[_TOKEN_WEIGHT]
     padding = node_width - model.node_width + edge_width - model.edge_width
@@ -171,6 +173,15 @@ def to_published(
     ours[_TOKEN_WEIGHT] = wide
     ours[_FREQUENCY] = ours[_FREQUENCY][:, None]
     return {renamed(name, _TO_THEIRS): tensor for name, tensor in ours.items()}
+
+
+def _require_one_timescale(model: TPNet) -> None:
+    timescales = model.pair_features.timescales if model.pair_features else 1
+    if timescales > 1:
+        raise ValueError(
+            f"a checkpoint of the released TPNet has one timescale, and memory.decay has {timescales} here; "
+            "give the one number it was trained with"
+        )
 
 
 def _weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

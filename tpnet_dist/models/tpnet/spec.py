@@ -17,6 +17,8 @@ def _build(config: Config, log: LogShape) -> nn.Module:
     model = _settings(config)
     return TPNet(
         hops=config.memory.hops,
+        timescales=config.memory.timescales,
+        cross_timescales=model.cross_timescales,
         neighbors=model.neighbors,
         node_width=log.node_width,
         edge_width=log.edge_width,

@@ -1,4 +1,4 @@
-"""`torchrun --nproc_per_node=4 -m tpnet_dist.train [DATA_DIR] …`: train TPNet on an event log."""
+"""`torchrun --nproc_per_node=4 -m tpnet_dist.train [DATA_DIR] …`: train a model on an event log."""
 
 import logging
 import os

@@ -164,13 +164,18 @@ def test_groups_of_equal_times_larger_than_a_batch_train_the_same(
     require_parity(rank_pools, config_of_groups(tmp_path / "log"), tmp_path, settings=("transductive",))
 
 
-def config_of_groups(folder: Path) -> Config:
-    """Of a log whose groups of equal times are larger than a batch."""
+def config_of_groups(folder: Path, *, batch_size: int = 10, **model: object) -> Config:
+    """Of a log whose groups of equal times are larger than a batch; `model`: settings of the model."""
     rng = np.random.default_rng(0)
     src, dst = rng.integers(0, 30, (2, 300))
     write_log(folder, src, dst, np.sort(rng.integers(0, 18, 300)))
-    sections = {"data": {"batching": "timestamps"}, "training": {"batch_size": 10, "epochs": 1}}
-    return small_config(folder, **sections, evaluation={"batch_size": 10})
+    return small_config(
+        folder,
+        data={"batching": "timestamps"},
+        training={"batch_size": batch_size, "epochs": 1},
+        evaluation={"batch_size": batch_size},
+        model=model,
+    )
 
 
 def require_parity(

@@ -45,21 +45,28 @@ class EventBatch:
 def batches_to_record(
     log: EventLog, view: EventView, plan: BatchPlan, from_batch: int = 0
 ) -> Iterator[EventBatch]:
-    """Yield batches as the memory takes them; `log` tells what their times mean."""
-    group: list[BatchEvents] = []
+    """Yield batches as the memory takes them, which has recorded what comes before `from_batch`; `log` tells
+    what their times mean."""
+    # a group of equal times is recorded whole, also by those who begin within it
+    begun = view.read(int(plan.recorded[from_batch]), int(plan.borders[from_batch]))
+    group = [_events_of(begun, log)] if len(begun) else []
     for batch, selected in view.batches(plan, from_batch):
-        columns = selected.columns
-        events = BatchEvents(
-            torch.from_numpy(columns.src.astype(np.int64)),
-            torch.from_numpy(columns.dst.astype(np.int64)),
-            torch.from_numpy(log.seconds(columns.time)),
-        )
+        events = _events_of(selected, log)
         group.append(events)
         if batch.record_stop < batch.stop:
             yield EventBatch(selected, events.time_B, BatchEvents.none())
             continue
         yield EventBatch(selected, events.time_B, BatchEvents.joined(group))
         group = []
+
+
+def _events_of(selected: SelectedEvents, log: EventLog) -> BatchEvents:
+    columns = selected.columns
+    return BatchEvents(
+        torch.from_numpy(columns.src.astype(np.int64)),
+        torch.from_numpy(columns.dst.astype(np.int64)),
+        torch.from_numpy(log.seconds(columns.time)),
+    )
 
 
 def replay(

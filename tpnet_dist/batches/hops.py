@@ -27,7 +27,7 @@ _KEY_OF_ROWS = SampleKey(0, 0)
 
 @dataclass(frozen=True)
 class HopRows:
-    """What stands in the slots of a hop."""
+    """Holds what stands in the slots of a hop."""
 
     node_V: Tensor
     time_V: Tensor
@@ -68,7 +68,7 @@ class HopRows:
         return cls(node_V, time_V, number_V, slot_rows)
 
     def queries(self) -> Queries:
-        """Of all rows but the first."""
+        """Ask for neighbours of all rows but the first."""
         return Queries(self.node_V[1:], self.time_V[1:], self.number_V[1:], by_time=True)
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class HopRows:
 
 @dataclass(frozen=True)
 class FoundHop:
-    """Rows with their neighbours."""
+    """Holds rows with their neighbours."""
 
     rows: HopRows
     found: Neighbors
@@ -119,7 +119,7 @@ def _distinct(node_A: Tensor, time_A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _after_nobody(found: Neighbors) -> Neighbors:
-    """With an empty row in front."""
+    """Put an empty row in front."""
     one_more = (0, 0, 1, 0)
     return Neighbors(
         F.pad(found.ids_BM, one_more, value=-1),

@@ -59,7 +59,7 @@ class Negatives(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkPlanner:
-    """How a part of the log is asked about."""
+    """Plans how a part of the log is asked about."""
 
     log: EventLog
     slices: BatchSlices
@@ -83,7 +83,7 @@ class LinkPlanner:
         memory_time: float = 0.0,
         events_per_piece: int | None = None,
     ) -> Iterator[MemoryRequest[PlannedLinks]]:
-        """For each batch one, or one for each piece of it; a batch is recorded with its last.
+        """Yield a request for each batch, or one for each piece of it; a batch is recorded with its last.
 
         `memory_time`: of the last event that is recorded already.
         """
@@ -111,8 +111,8 @@ class LinkPlanner:
             memory_time = float(recorded.time_B[-1]) if len(recorded) else memory_time
 
     def _pieces(self, num_events: int, events_per_piece: int | None) -> list[slice]:
-        """The whole slice of this rank, or pieces that lie in one microbatch each; as many on every rank,
-        though some may be empty."""
+        """Return the whole slice of this rank, or pieces that lie in one microbatch each; as many on every
+        rank, though some may be empty."""
         slices, whole = self.slices, self.slices.slice_of(num_events)
         if events_per_piece is None or slices.largest_slice(num_events) <= events_per_piece:
             return [whole]
@@ -129,7 +129,7 @@ class LinkPlanner:
     def plan(
         self, selected: SelectedEvents, seconds: Tensor, here: slice, memory_time: float
     ) -> PlannedLinks:
-        """The events `here` of some that need not be in the log, at `seconds` since its first event."""
+        """Plan the events `here` of some that need not be in the log, at `seconds` since its first event."""
         draft = self._draft(selected, seconds, here, memory_time, BatchEvents.none())
         [request] = self._finish([draft])
         return request.note
@@ -158,7 +158,7 @@ class LinkPlanner:
 
     @Span("plan")
     def _finish(self, drafts: Sequence["_Draft"]) -> list[MemoryRequest[PlannedLinks]]:
-        """With one look-up of neighbours for all: other ranks take part in it."""
+        """Look up neighbours, once for all drafts: other ranks take part in it."""
         found, means = self._find(drafts), self._neighbor_means(drafts)
         requests = []
         for draft, of_draft, hops in zip(drafts, found, self._further_hops(drafts, found), strict=True):
@@ -181,7 +181,7 @@ class LinkPlanner:
         return requests
 
     def _microbatches(self, num_events: int, here: slice) -> tuple[slice, ...]:
-        """What of each microbatch of this rank is `here`, counted from its start."""
+        """Return what of each microbatch of this rank is `here`, counted from its start."""
         start, stop, _ = here.indices(num_events)
         return tuple(
             slice(min(max(each.start, start), stop) - start, min(max(each.stop, start), stop) - start)
@@ -230,7 +230,7 @@ class LinkPlanner:
         return ticks.double().mul_(self.log.manifest.seconds_per_tick)
 
     def _find(self, drafts: Sequence["_Draft"]) -> list[list[Neighbors]]:
-        """Of each block of each draft."""
+        """Find the neighbours of each block of each draft."""
         asked = [query for draft in drafts for query in draft.queries()]
         found = self._look_up(together(asked), self.needs.neighbors)
         parts = found.split([len(query.node_B) for query in asked])
@@ -255,7 +255,7 @@ class LinkPlanner:
         return self.neighbors.sample(queries, sampler, count=count, key=self.sample_key)
 
     def _neighbor_means(self, drafts: Sequence["_Draft"]) -> Iterator[Tensor | None]:
-        """Of each block of each draft, the mean node feature of `needs.feature_neighbors` interactions."""
+        """Yield the mean node feature of `needs.feature_neighbors` interactions for each block of drafts."""
         features, count = self.log.node_features, self.needs.feature_neighbors
         for draft in drafts:
             for query in draft.queries():
@@ -284,7 +284,7 @@ class LinkPlanner:
 
 @dataclass(frozen=True)
 class _Draft:
-    """Links of a slice, or of a piece of one, whose neighbours are not known yet."""
+    """Holds links of a slice, or of a piece of one, whose neighbours are not known yet."""
 
     mine: SelectedEvents
     read_time_B: Tensor
@@ -294,7 +294,7 @@ class _Draft:
     recorded: BatchEvents
 
     def queries(self) -> Iterator[Queries]:
-        """Of each block."""
+        """Yield the queries of each block."""
         for number, ends_BS in enumerate(self.ends):
             num_ends = ends_BS.shape[1]
             assert num_ends <= MAX_ENDS // 8 and number < _FURTHER, (num_ends, number)

@@ -39,7 +39,7 @@ class BorrowedRows:
         self._index_slots()
 
     def forget_events(self) -> None:
-        """Of all copies layer 0 alone is right."""
+        """Take layer 0 alone to be right, of all copies."""
         np.minimum(self._held_V, 1, out=self._held_V)
 
     @property
@@ -60,7 +60,7 @@ class BorrowedRows:
             self.clocks.make_room(len(self.clocks.time_V) - len(old_VLD), more)
 
     def fit(self) -> Fit:
-        """Of the rows in use in the slots there may be."""
+        """Return whether the rows in use fit into the slots there may be."""
         in_use = int((self._used_V >= self._in_use_since).sum())
         if self.holds_all or 2 * in_use <= self.capacity:
             return Fit.TWICE

@@ -37,13 +37,13 @@ _SECONDS_PER_EVENT = 1e-6
 
 
 class ColumnRecorder:
-    """Of a fresh memory, whose rows in `table` it fills in the end."""
+    """Records the first events of a memory, and fills the rows of its `table` in the end."""
 
     def __init__(self, table: RowTable, blocks: Blocks, exchange: Exchange, seed: int) -> None:
         self.table, self.blocks, self.exchange, self.seed = table, blocks, exchange, seed
 
     def is_worthwhile(self, num_events: int) -> bool:
-        """Whether they save time for so many events, and fit: a rule that all ranks evaluate alike."""
+        """Return whether columns save time for so many events, and fit; all ranks evaluate it alike."""
         num_ranks, num_nodes = self.exchange.num_ranks, self.blocks.num_rows
         _, layers, width = self.table.rows_NLD.shape
         number = self.table.rows_NLD.element_size()
@@ -55,7 +55,7 @@ class ColumnRecorder:
         return columns <= MOST_MEMORY * share and to_begin < num_events * _SECONDS_PER_EVENT
 
     def record(self, runs: Iterable[EventRun], epoch: int, progress: Callable[[int], None]) -> float:
-        """All events from the first on; returns the time of the last."""
+        """Record all events from the first on; return the time of the last."""
         walk, rows_NLD = self.table.walk, self.table.rows_NLD
         release_pages(rows_NLD)
         columns_NLD = self._draw(epoch)
@@ -81,7 +81,7 @@ class ColumnRecorder:
         return slice(borders[rank], borders[rank + 1])
 
     def _draw(self, epoch: int) -> Tensor:
-        """This rank's columns of all nodes' rows before the first event."""
+        """Make this rank's columns of all nodes' rows as they are before the first event."""
         rows_NLD, mine = self.table.rows_NLD, self._columns_of(self.exchange.rank)
         layers, width = rows_NLD.shape[1:]
         columns_NLD = rows_NLD.new_empty(self.blocks.num_rows, layers, mine.stop - mine.start)
@@ -98,7 +98,7 @@ class ColumnRecorder:
         return columns_NLD
 
     def _swap(self, columns_NLD: Tensor) -> None:
-        """Whole rows of own nodes for columns of all: some nodes of every block at a time."""
+        """Swap columns of all nodes for whole rows of own nodes, some nodes of every block at a time."""
         rows_NLD, rank = self.table.rows_NLD, self.exchange.rank
         layers, width = rows_NLD.shape[1:]
         node_bytes, largest = layers * width * rows_NLD.element_size(), self.blocks.rows_per_rank
@@ -125,6 +125,6 @@ class ColumnRecorder:
                 rows_NLD[own.start - first : own.stop - first, :, self._columns_of(owner)] = values
 
     def _piece(self, owner: int, start: int, count: int) -> slice:
-        """Some nodes of a rank's block; blocks may be shorter than others."""
+        """Return some nodes of a rank's block; blocks may be shorter than others."""
         first, stop = self.blocks.range_of(owner)
         return slice(min(first + start, stop), min(first + start + count, stop))

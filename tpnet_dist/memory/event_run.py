@@ -56,13 +56,13 @@ class BatchEvents:
 
 
 def partners(of_ends: Integers) -> Integers:
-    """Of each end's event, what the other end has."""
+    """Swap what the two ends of each event have."""
     return of_ends.reshape(-1, 2)[:, ::-1].ravel()
 
 
 @dataclass(frozen=True)
 class EventRun:
-    """The events of consecutive batches, one after another. E counts ends, two of each event."""
+    """Holds the events of consecutive batches, one after another. E counts ends, two of each event."""
 
     node_E: Integers
     """End 2i is event i's source, 2i + 1 its destination."""
@@ -101,7 +101,7 @@ class EventRun:
         return len(self.node_E) // 2
 
     def batches(self, first: int, stop: int) -> "EventRun":
-        """Some of them."""
+        """Return some of the batches."""
         border = self.border[first : stop + 1]
         here = slice(border[0], border[-1])
         return EventRun(self.node_E[here], self.time_E[here], border - border[0])

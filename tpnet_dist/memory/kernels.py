@@ -78,7 +78,7 @@ class Ends(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Of one batch: what each message weighs and each row has faded by, for each timescale. Reused for the
+    """Holds what each message of a batch weighs and each row has faded by, for each timescale. Reused for the
     next batch. The last three are of the batch's distinct receivers."""
 
     weight_EW: npt.NDArray[np.float64]

@@ -53,7 +53,7 @@ _BORDER_BYTES = 16
 
 @dataclass(frozen=True)
 class FetchedRows:
-    """Rows of distinct nodes as they were before the batch."""
+    """Holds rows of distinct nodes as they were before the batch."""
 
     nodes_U: Tensor
     stored: StoredRows
@@ -71,7 +71,7 @@ class FetchedRows:
         return self.walk.read_factors(elapsed_A, degree_A).to(stored.rows_ULD.dtype)
 
     def read(self, nodes_A: Tensor, time_A: Tensor) -> Tensor:
-        """The nodes' rows of the walk matrices' projections at `time`: (A, L, D)."""
+        """Return the projections of the nodes' walk matrices at `time`: (A, L, D)."""
         position_A = self.position_of(nodes_A)
         return self.stored.rows_ULD[position_A] * self.read_factors(position_A, time_A)[:, :, None]
 
@@ -203,8 +203,8 @@ class Memory:
         return self._arranged[id(plan)]
 
     def in_turn(self, plans: Iterator[RunPlan]) -> Iterator[RunPlan]:
-        """Each run when its rows are here. With several ranks the next is planned by then, so that its rows
-        travel while this one is recorded."""
+        """Yield each run when its rows are here. With several ranks the next is planned by then, so that its
+        rows travel while this one is recorded."""
         plan = next(plans, None)
         while plan is not None:
             # how long the next run is depends on it
@@ -340,7 +340,7 @@ class Memory:
         return rows_ULD
 
     def _leave_planned(self) -> None:
-        """Runs that are planned but not recorded will not be."""
+        """Drop the runs that are planned but not recorded."""
         if self._pending is not None:
             self._pending.arriving.wait()
         self._pending, self._open_runs = None, []
@@ -356,7 +356,7 @@ class Memory:
         self.table.snapshot()
 
     def restore(self) -> None:
-        """Back to the snapshot, which stays in force until `forget_snapshot`."""
+        """Go back to the snapshot, which stays in force until `forget_snapshot`."""
         self._planned_until = self._planned_until_at_snapshot
         self.table.restore()
         if not self._open_runs:

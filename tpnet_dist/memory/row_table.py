@@ -16,7 +16,7 @@ from tpnet_dist.memory.walks import Walk
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Some rows as stored, with what is needed to read them."""
+    """Holds some rows as stored, with what is needed to read them."""
 
     rows_ULD: Tensor
     clock_U: Tensor
@@ -92,7 +92,7 @@ class RowTable:
         self._undo = UndoLog(np.zeros(self.num_nodes, np.bool_))
 
     def restore(self) -> None:
-        """Back to the moment of the snapshot, which stays in force."""
+        """Go back to the moment of the snapshot, which stays in force."""
         assert self._undo is not None, "restore needs a snapshot"
         device = self.rows_NLD.device
         for on_host_U, saved_ULD, clocks in self._undo.entries:
@@ -106,7 +106,7 @@ class RowTable:
         self._undo = None
 
     def will_change(self, local: Integers) -> None:
-        """Repetitions allowed."""
+        """Remember these rows, if there is a snapshot; repetitions are allowed."""
         if self._undo is None:
             return
         local_U = np.unique(local[~self._undo.is_saved_N[local]])

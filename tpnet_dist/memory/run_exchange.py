@@ -38,7 +38,7 @@ NOTICE_BYTES = 16
 
 
 def reply_bytes(asked: Asked, layer_bytes: int, clock_bytes: int) -> list[int]:
-    """Bytes of the rows that each rank sends another at once, or gets from it."""
+    """Return the bytes of rows that each rank sends another at once, or gets from it."""
     clocks_R, layers_R = clock_bytes * np.diff(asked.border_R), layer_bytes * np.diff(asked.layer_borders())
     sizes: list[int] = (clocks_R + -(-layers_R // 8) * 8).tolist()
     return sizes
@@ -138,7 +138,7 @@ class RunExchange:
         return self.exchange.send(self._pack(lent), self._sizes(lent.asked), self._sizes(kept))
 
     def _sizes(self, asked: Asked) -> list[int]:
-        """By rank."""
+        """Return how many bytes travel to or from each rank."""
         layer_bytes = self.table.rows_NLD.shape[2] * self.wire_dtype.itemsize
         return reply_bytes(asked, layer_bytes, 8 * self._numbers_per_clock)
 
@@ -177,7 +177,7 @@ class RunExchange:
             layers_of.index_copy_(0, layer_Q, layers.to(rows_VLD.dtype))
 
     def _views(self, part: Tensor, num_rows: int, num_layers: int) -> tuple[Tensor, Tensor]:
-        """Of what one rank sends another: clocks and degrees (1 or 2, A), layers (L, D)."""
+        """Cut what a rank sends another: clocks and degrees (1 or 2, A), layers (L, D)."""
         width = self.table.rows_NLD.shape[2]
         start = 8 * self._numbers_per_clock * num_rows
         stop = start + num_layers * width * self.wire_dtype.itemsize

@@ -32,19 +32,19 @@ class Fit(IntEnum):
 
 @dataclass
 class RunLength:
-    """Adapts, unless a number is given."""
+    """Says how many batches the next run has: a number that was given, or one that adapts."""
 
     given: int | None = None
     _batches: int = 1
 
     def batches(self, *, read: bool = True) -> int:
-        """Of the next run, whose batches are read before they are recorded or only recorded."""
+        """Return how many the next run has; `read`: they are read before they are recorded."""
         if self.given is not None:
             return self.given
         return min(self._batches, MOST_BATCHES if read else MOST_UNREAD_BATCHES)
 
     def learn(self, num_batches: int, fit: Fit) -> None:
-        """How the rows of a run of so many batches fit on the rank where they fit least."""
+        """Take note of how the rows of a run of so many batches fit, on the rank where they fit least."""
         if fit == Fit.NOT:
             self._batches = max(1, self._batches // 2)
         elif fit == Fit.TWICE and num_batches >= self._batches:
@@ -57,7 +57,7 @@ def in_runs(
     num_events: Callable[[Item], int],
     most_events: float = MOST_EVENTS,
 ) -> Iterator[list[Item]]:
-    """Batches together, at most so many and about so many events. What comes before an error is passed on
+    """Put batches together, at most so many and about so many events. What comes before an error is passed on
     before the error."""
     run: list[Item] = []
     events = 0

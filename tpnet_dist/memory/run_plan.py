@@ -39,7 +39,7 @@ class Asked:
     """Rank r's are border_R[r] … border_R[r + 1] - 1."""
 
     def packed(self, row_A: Integers) -> Integers:
-        """One number for each, with other names for the rows."""
+        """Return one number for each, with other names for the rows."""
         row_and_late_A = row_A << 1 | self.is_late_A
         return ((row_and_late_A << _FIELD_BITS | self.first_A) << _FIELD_BITS) | self.count_A
 
@@ -51,7 +51,7 @@ class Asked:
         return cls(row_and_late_A >> 1, first_A, count_A, is_late_A, np.cumsum([0, *counts]))
 
     def only(self, chosen_A: Flags) -> "Asked":
-        """Some of them."""
+        """Return the chosen ones."""
         row_A, first_A, count_A = (column[chosen_A] for column in (self.row_A, self.first_A, self.count_A))
         border_R = np.append(0, np.cumsum(chosen_A))[self.border_R]
         return Asked(row_A, first_A, count_A, self.is_late_A[chosen_A], border_R)
@@ -112,9 +112,11 @@ def plan_run(
     timescales: int = 1,
     open_runs: Sequence[RunPlan] = (),
 ) -> RunPlan:
-    """Also settles which copies have a slot, and what of them will be right afterwards. `timescales`: how
-    many layers rows have for each hop. `open_runs`: those before this one that are not recorded yet; rows for
-    this one set out when only the last is left."""
+    """Plan a run; settle which copies have a slot, and what of them will be right afterwards.
+
+    `timescales`: how many layers rows have for each hop. `open_runs`: those before this one that are not
+    recorded yet; rows for this one set out when only the last is left.
+    """
     own = range(*blocks.range_of(rank))
     closure = close(run, nodes, own, hops)
     slot_U, held_U = borrowed.admit(closure, len(open_runs))
@@ -181,7 +183,7 @@ def _layers_of(levels_A: npt.NDArray[np.int8], timescales: int) -> Integers:
 
 
 def _are_late(nodes_A: Integers, need_A: npt.NDArray[np.int8], open_runs: Sequence[RunPlan]) -> Flags:
-    """Those that the run before changes; layer 0 never changes, and by itself needs no clock."""
+    """Return which of them the run before changes; layer 0 never changes, and by itself needs no clock."""
     if not open_runs:
         return np.zeros(len(nodes_A), np.bool_)
     return open_runs[-1].closure.changes(nodes_A) & (need_A > 0)

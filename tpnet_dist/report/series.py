@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import mean, stdev
 
 from tpnet_dist.config.keys import changes_no_result, values_of
 from tpnet_dist.evaluation.results import Figures, Results, SeedResults, settings_and_kinds
+from tpnet_dist.report.numbers import GAP
 from tpnet_dist.report.run import Run
 
 SETTINGS = ("transductive", "inductive")
@@ -136,11 +138,12 @@ def have_one_log(all_series: Sequence[Series]) -> bool:
 
 
 def differing_settings(all_series: Sequence[Series]) -> dict[str, list[object]]:
-    """The keys in which series differ, with the value of each."""
+    """Return the keys in which series differ, with the value of each; models have settings of their own."""
     firsts = [series.runs[0] for series in all_series]
     settings = [settings_of(run) for run in firsts]
+    keys = dict.fromkeys(chain.from_iterable(settings))
     return {
-        key: _shown(key, firsts) for key in settings[0] if len({repr(each[key]) for each in settings}) > 1
+        key: _shown(key, firsts) for key in keys if len({repr(each.get(key, GAP)) for each in settings}) > 1
     }
 
 
@@ -151,7 +154,7 @@ def _log_id(run: Run) -> str | None:
 
 def _shown(key: str, runs: Sequence[Run]) -> list[object]:
     """Logs that lie, or lay, in one folder are told apart by their ids."""
-    values = [values_of(run.config)[key] for run in runs]
+    values = [values_of(run.config).get(key, GAP) for run in runs]
     if len(set(map(repr, values))) > 1:
         return values
     return [f"{value}, log {_log_id(run) or 'unknown'}" for value, run in zip(values, runs, strict=True)]

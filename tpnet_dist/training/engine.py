@@ -19,8 +19,11 @@ Weights = dict[str, Tensor]
 
 
 def adam_settings(device_type: str) -> dict[str, Any]:
-    """Besides the learning rate; the same in every engine. Fused, a host rounds the last few values of a
-    tensor otherwise than the rest, and engines cut weights into tensors each in its own way."""
+    """Return settings of Adam beside the learning rate; the same in every engine.
+
+    Fused, a host rounds the last few values of a tensor otherwise than the rest, and engines cut weights into
+    tensors each in its own way.
+    """
     is_host = device_type == "cpu"
     return {
         "betas": (0.9, 0.999),
@@ -32,34 +35,34 @@ def adam_settings(device_type: str) -> dict[str, Any]:
 
 
 class Engine(Protocol):
-    """What a training step needs."""
+    """What a training step needs to learn."""
 
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Around scoring and learning from one batch of a step; with the last one gradients travel."""
+        """Enclose scoring and learning from one batch of a step; with the last one gradients travel."""
 
     def score(self, microbatches: Sequence[Microbatch]) -> list[list[Tensor]]:
-        """Logits of each link batch of each microbatch of a rank's slice."""
+        """Return logits of each link batch of each microbatch of a rank's slice."""
 
     def learn(self, loss: Tensor) -> None:
         """Add the gradients of a loss, of which this rank has a share: over ranks they are summed."""
 
     def step(self) -> None:
-        """New weights; gradients are forgotten."""
+        """Make new weights; forget the gradients."""
 
     def exposed_seconds(self) -> float:
         """How long the last gradients still travelled when all were computed, if someone asked before."""
 
     def weights(self) -> Weights:
-        """Whole, as exact as they are kept, by name; every rank must call it."""
+        """Return the whole weights by name, as exact as they are kept; every rank must call it."""
 
     def weights_changed(self, exact: Weights | None = None) -> None:
         """Learn on from what was loaded into the model; from `exact` if the model rounds. On every rank."""
 
     def optimizer_state(self) -> OptimizerState:
-        """Every rank must call it."""
+        """Return the whole state; every rank must call it."""
 
     def load_optimizer_state(self, state: OptimizerState) -> None:
-        """Every rank must call it."""
+        """Take the whole state; every rank must call it."""
 
 
 def device_type_of(model: nn.Module) -> str:
@@ -129,7 +132,7 @@ class DdpEngine:
         return self._model.state_dict()
 
     def weights_changed(self, exact: Weights | None = None) -> None:
-        """The model's weights are the only ones."""
+        """Do nothing: the model's weights are the only ones."""
 
     def optimizer_state(self) -> OptimizerState:
         state = self._optimizer.state

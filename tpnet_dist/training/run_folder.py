@@ -115,7 +115,8 @@ class RunFolder:
     def _go_on_with(self, config: Config) -> None:
         before, now = _with_folder_resolved(self.config()), _with_folder_resolved(config)
         is_finished = (self.path / RESULTS_NAME).exists()
-        changed = [key for key, value in now.items() if before[key] != value and not changes_no_result(key)]
+        # another model has other settings; its name comes before them
+        changed = [key for key in now if before.get(key) != now[key] and not changes_no_result(key)]
         if is_finished and changed and LENGTH_KEYS.issuperset(changed) and _is_longer(before, now):
             # first what says that it is finished: if this is killed, the repeated command goes on
             for name in (RESULTS_NAME, EVALUATION_NAME):

@@ -1,5 +1,6 @@
 """What learns in a run: the parts that score, and the step that trains the model, for one seed."""
 
+import gc
 from dataclasses import dataclass
 
 import torch
@@ -44,6 +45,9 @@ class RunModel(ModelParts):
     ) -> "RunModel":
         """`exchange`: one that nobody uses any more, whose stats begin anew; None: a new one.
         `borrowed_rows`: of other ranks, to be kept; None: as many as fit now, where neighbours are there."""
+        # torch keeps frames of data parallelism's first start in a cycle, and with them the first seed's
+        # memory, whose rows are not to lie beside this one's
+        gc.collect()
         if borrowed_rows is None:
             borrowed_rows = needed_bytes(
                 config, log.shape, world.num_ranks, RankMemory.of(world), neighbors=0, rank=world.rank

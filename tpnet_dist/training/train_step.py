@@ -26,7 +26,7 @@ from tpnet_dist.training.engine import Engine
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """This rank's share; nothing has been waited for."""
+    """Holds this rank's share of what a step gave; nothing has been waited for."""
 
     loss: Tensor
     """Summed over the ranks it is the loss of the step."""
@@ -36,7 +36,7 @@ class StepOutcome:
 
 @dataclass(frozen=True)
 class TrainStep:
-    """What a step needs."""
+    """Does one step of the optimizer, with all that it needs."""
 
     model: nn.Module
     engine: Engine
@@ -51,7 +51,7 @@ class TrainStep:
         num_events: int,
         epoch: int,
     ) -> StepOutcome:
-        """`num_events`: of the whole step, on all ranks."""
+        """Learn from these batches. `num_events`: of the whole step, on all ranks."""
         self.model.train()
         outcomes = []
         for number, (planned, rows) in enumerate(_waiting_for(batches), start=1):

@@ -145,9 +145,9 @@ class SeedTrainer:
             for number in range(progress.steps_of_epoch, last_step):
                 self._mark("training")
                 started = time.perf_counter()
-                batches = self._learn(number, rows, meter)
+                self._learn(number, rows, meter)
                 is_last = number + 1 == last_step
-                saves = not is_last and self._is_time_to_save(batches.stop)
+                saves = not is_last and self._is_time_to_save()
                 if is_last or saves:
                     meter.look()
                 # the meter included, which waits for what a GPU has only been told to do
@@ -157,10 +157,11 @@ class SeedTrainer:
                 profile.end_step()
                 # ranks meet where they look at losses, so that is where they agree to stop
                 if meter.has_seen_all and not is_last:
-                    self._stop_if_requested(batches.stop, rows)
+                    self._stop_if_requested(rows)
             profile.close()
             # nothing is left, but the thread that looks for more is to end before the memory is used again
-            assert next(rows, None) is None
+            left_over = next(rows, None)
+            assert left_over is None
         if last_step < plan.num_steps(config.batches_per_step):
             # what was not learned from has happened all the same
             self._bring_memory_to(len(plan))
@@ -168,8 +169,8 @@ class SeedTrainer:
         loss = progress.loss_sum / progress.steps_of_epoch
         return {"train_loss": loss, "exchange": meter.exchanged(self.data.world.device)}
 
-    def _learn(self, number: int, rows: Iterator[PlannedRows], meter: StepMeter) -> range:
-        """Do one step of the epoch; return its batches."""
+    def _learn(self, number: int, rows: Iterator[PlannedRows], meter: StepMeter) -> None:
+        """Do one step of the epoch."""
         progress, plan = self.progress, self.data.train_plan
         batches = plan.step(number, self.config.training.batches_per_step)
         num_events = int(plan.borders[batches.stop] - plan.borders[batches.start])
@@ -181,7 +182,6 @@ class SeedTrainer:
         )
         progress.count_step(num_events)
         meter.add(outcome, batches=batches, num_events=num_events)
-        return batches
 
     def _rows_ahead(self, last_step: int) -> Iterator[PlannedRows]:
         """Yield planned links and rows of the epoch's batches, from where it stands to the end of
@@ -204,13 +204,14 @@ class SeedTrainer:
         )
 
     def _bring_memory_to(self, batch: int) -> float:
-        """Bring the memory to where it is before a batch of this epoch; return the time of its last event."""
+        """Bring the memory to where it is before a batch of this epoch (within a group of equal times: before
+        the group); return the time of its last event."""
         memory, train, plan = self.parts.memory, self.data.split.train, self.data.train_plan
         if memory is not None:
             memory.reset(self.progress.epoch)
             look = until_stop_requested(self.data.world)
             replay(memory, self.data.log, train, plan, num_batches=batch, progress=look)
-        return self.data.time_before(train, int(plan.borders[batch]))
+        return self.data.time_before(train, int(plan.recorded[batch]))
 
     def _validate(self, learnt: dict[str, Any]) -> None:
         """Evaluate the epoch just trained; decide whether it is the best, and whether to go on."""
@@ -236,20 +237,13 @@ class SeedTrainer:
         steps_left = max(0, config.max_steps - progress.step)
         return min(of_epoch, progress.steps_of_epoch + steps_left)
 
-    def _is_time_to_save(self, next_batch: int) -> bool:
+    def _is_time_to_save(self) -> bool:
         every = self.config.checkpoint.every_steps
-        is_due = every and self.progress.step // every > self._saved_step // every
-        return bool(is_due and self._can_save(next_batch))
+        return bool(every and self.progress.step // every > self._saved_step // every)
 
-    def _can_save(self, next_batch: int) -> bool:
-        """Return whether to save here: within a group of equal times the memory lags behind, so wait for its
-        end."""
-        plan = self.data.train_plan
-        return bool(plan.recorded[next_batch] == plan.borders[next_batch])
-
-    def _stop_if_requested(self, next_batch: int, rows: Iterator[PlannedRows]) -> None:
+    def _stop_if_requested(self, rows: Iterator[PlannedRows]) -> None:
         asked = self.data.world.stop_requested()
-        if asked is None or not self._can_save(next_batch):
+        if asked is None:
             return
         # the same batch on all ranks: what was read ahead ends there too
         rows.close()  # type: ignore[attr-defined]

@@ -8,6 +8,8 @@ import pytest
 from tests.support.report_runs import config_of, results_of, write_run
 from tests.support.training_runs import small_log
 from tpnet_dist.config.schema import Config
+from tpnet_dist.models.graphmixer.config import GraphMixerConfig
+from tpnet_dist.report.numbers import GAP
 from tpnet_dist.report.result_charts import result_chart
 from tpnet_dist.report.run import Run, read_run
 from tpnet_dist.report.series import Series, Spread, differing_settings, have_one_log, series_of
@@ -47,6 +49,17 @@ def test_settings_that_differ_divide_series_and_are_named(tmp_path: Path) -> Non
     found = series_of(runs)
     assert len(found) == 2
     assert differing_settings(found) == {"training.learning_rate": [1e-4, 1e-3]}
+
+
+def test_models_differ_in_settings_that_one_of_them_has_alone(tmp_path: Path) -> None:
+    tpnet = config_of()
+    mixer = replace(tpnet, model=GraphMixerConfig())
+    found = series_of([run_of(tmp_path / "a", tpnet), run_of(tmp_path / "b", mixer)])
+    differing = differing_settings(found)
+    assert differing["model.name"] == ["tpnet", "graphmixer"]
+    assert differing["model.scale"] == [True, GAP]
+    assert differing["model.time_gap"] == [GAP, 2000]
+    assert "memory.hops" not in differing
 
 
 def test_runs_trained_on_different_logs_of_one_folder_are_no_series(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.support.sentences import refused
 from tpnet_dist.config.schema import Config
 from tpnet_dist.evaluation.results import results_from_json
 from tpnet_dist.files.folder_lock import folder_lock
+from tpnet_dist.models.graphmixer.config import GraphMixerConfig
 from tpnet_dist.training.run_folder import RunFolder
 
 RESULTS = results_from_json(whole_results(results_of(0.9), Config()))
@@ -50,6 +51,12 @@ def test_a_run_goes_on_with_settings_that_change_no_result_or_only_its_length(
 def test_a_run_does_not_go_on_with_other_settings(started: Path, sections: dict[str, dict[str, Any]]) -> None:
     with refused():
         RunFolder.start(started, changed(**sections))
+    assert RunFolder.open(started).config() == Config()
+
+
+def test_a_run_does_not_go_on_with_another_model(started: Path) -> None:
+    with refused():
+        RunFolder.start(started, replace(Config(), model=GraphMixerConfig()))
     assert RunFolder.open(started).config() == Config()
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def split_logits(logits: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Of the events, and of all that they are scored against: (B), (B·C)."""
+    """Return logits of the events, and of all that they are scored against: (B), (B·C)."""
     first, *others = logits
     negative = [first[:, 1:].flatten(), *(block.flatten() for block in others)]
     return first[:, 0], joined(negative)

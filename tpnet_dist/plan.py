@@ -14,7 +14,7 @@ from tpnet_dist.config.keys import config_from, config_keys, keys_of, require_no
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import model_of, read_layers
-from tpnet_dist.errors import InputError, errors_for_people
+from tpnet_dist.errors import InputError, errors_for_people, spoken
 
 PROGRAM = "python -m tpnet_dist.plan"
 
@@ -54,7 +54,7 @@ class PlanCommand(OwnFlags):
     Figures of GPUs are predictions from published figures; see docs/scaling.md. Every setting of a run is a
     flag here too.
 
-    Example: python -m tpnet_dist.plan --events 1e8 --nodes 2e6 --ranks 4 --device rtx3090
+    Example: tpnet plan --events 1e8 --nodes 2e6 --ranks 4 --device rtx3090
     """
 
     keys: Annotated[FlagConversionOff[Config], arg(name="")] = field(default_factory=Config)
@@ -113,7 +113,9 @@ def _require_suffix(flag: str, path: Path, suffixes: tuple[str, ...]) -> None:
 
 def show_help(model: str) -> NoReturn:
     default = PlanCommand(keys=Config(model=model_config_type(model)()))
-    tyro.cli(PlanCommand, prog=PROGRAM, args=["--help"], default=default, config=(FlagCreatePairsOff,))
+    tyro.cli(
+        PlanCommand, prog=spoken(PROGRAM), args=["--help"], default=default, config=(FlagCreatePairsOff,)
+    )
     raise AssertionError("tyro shows the help and exits")
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -12,7 +12,7 @@ from tpnet_dist.config.keys import config_from, keys_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import read_layers
 from tpnet_dist.distributed.rank_command import run_on_ranks
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, spoken
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
@@ -32,9 +32,9 @@ class PredictCommand:
     or JSON lines, of any size, with the columns of the files that the log was converted from; results go to
     a .csv or .parquet, which appears complete or not at all.
 
-    Example: python -m tpnet_dist.predict runs/mine --pairs pairs.csv --out scores.parquet
+    Example: tpnet predict runs/mine --pairs pairs.csv --out scores.parquet
 
-    Example: python -m tpnet_dist.predict runs/mine --observe today.csv --top-k 20 --sources
+    Example: tpnet predict runs/mine --observe today.csv --top-k 20 --sources
     users.csv --out best.csv
     """
 
@@ -76,8 +76,11 @@ class PredictCommand:
     """For a checkpoint of the released code: settings of the paper's dataset."""
     config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """For a checkpoint of the released code: settings, such as memory.decay."""
+    ranks: Annotated[str, arg(metavar="auto|COUNT")] = "auto"
+    """How many ranks to start on this machine; auto: one for each GPU, and one where there is none."""
     debug: bool = False
     """Show the traceback of an error."""
+    restarts: ClassVar[int] = 0
 
     def given_files(self) -> list[Path]:
         """What is read beside the run."""
@@ -118,7 +121,7 @@ COMMAND_LINE = CommandLine(
 def parse_predict(args: list[str]) -> PredictCommand:
     """InputError with one sentence where the arguments cannot be used."""
     if "-h" in args or "--help" in args:
-        tyro.cli(PredictCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+        tyro.cli(PredictCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
     said = COMMAND_LINE.read(args)
     if "run" not in said:
         raise InputError("no run is given; name the folder of one, or see --help")

@@ -1,4 +1,4 @@
-"""`torchrun --nproc_per_node=4 -m tpnet_dist.train [DATA_DIR] …`: train a model on an event log."""
+"""`tpnet train [DATA_DIR] …`, or `torchrun -m tpnet_dist.train`: train a model on an event log."""
 
 import logging
 import os
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.train_args import PROGRAM, TrainSettings, parse_train
-from tpnet_dist.distributed.launch_environment import quiet_profiler
+from tpnet_dist.distributed.launch_environment import is_launched, quiet_profiler
 from tpnet_dist.distributed.rank_command import run_on_ranks
+from tpnet_dist.errors import spoken
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
@@ -45,7 +46,9 @@ def _run(settings: TrainSettings) -> None:
             return
         outcome = train_on_ranks(settings, world, again=_again)
         if outcome.stopped and world.rank == 0:
-            print(f"{PROGRAM}: {outcome.stopped}", file=sys.stderr, flush=True)
+            print(f"{spoken(PROGRAM)}: {outcome.stopped}", file=sys.stderr, flush=True)
+    if outcome.signal and not is_launched():
+        sys.exit(128 + outcome.signal)
 
 
 def _again(made: Path | None) -> str:
@@ -57,8 +60,10 @@ class TrainOutcome:
     """How training ended, where nothing failed."""
 
     run_dir: Path
-    stopped: str
+    stopped: str = ""
     """Which signal stopped it, where, and how it goes on; empty: the run is finished."""
+    signal: int = 0
+    """The number of that signal."""
 
 
 def timeout_of(settings: TrainSettings) -> timedelta:
@@ -80,7 +85,6 @@ def train_on_ranks(
     config = _agreed_config(settings, world, settings.run_dir)
     run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config, world))
     world.phase.again = again(None if settings.run_dir else run_dir)
-    stopped = ""
     try:
         # what an earlier start of the same launch left is to be gone on with
         fresh = settings.fresh and world.is_first_start()
@@ -89,7 +93,8 @@ def train_on_ranks(
         display_for(world.rank).say(f"{page}: figures, curves and settings, to be opened in any browser")
     except StopRequested as stop:
         stopped = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"
-    return TrainOutcome(run_dir, stopped)
+        return TrainOutcome(run_dir, stopped, stop.number)
+    return TrainOutcome(run_dir)
 
 
 def _agreed_config(settings: TrainSettings, world: "World", run_dir: Path | None) -> Config:

@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "evaluate": Subcommand("tpnet_dist.evaluate", "evaluate a run anew, against other negatives"),
     "predict": Subcommand("tpnet_dist.predict", "score links, or find the best ones"),
     "report": Subcommand("tpnet_dist.report.__main__", "what runs came to, as one HTML page"),
+    "runs": Subcommand("tpnet_dist.runs", "a table of runs: settings, state, figures"),
     "plan": Subcommand("tpnet_dist.plan", "whether a log fits, and how long it will take"),
     "doctor": Subcommand("tpnet_dist.doctor", "whether this machine trains as it should"),
     "version": Subcommand("tpnet_dist.version", "versions of what is installed, and which devices there are"),

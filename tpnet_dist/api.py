@@ -138,6 +138,7 @@ def fit(
     )
     asked = call_settings(data, own, settings)
     with process_restored(), rank_scope("tpnet_dist.fit", timeout_of(asked)) as world:
+        world.phase.command = "tpnet_dist.fit"
         outcome = train_on_ranks(asked, world, again=_again)
     run = Run(outcome.run_dir)
     # raised where it holds no frame of training, and so none of its memory

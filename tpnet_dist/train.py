@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def _run(settings: TrainSettings) -> None:
             if world.rank == 0:
                 preflight.show(Console())
             return
+        world.phase.command = shlex.join([*spoken(PROGRAM).split(), *sys.argv[1:]])
         outcome = train_on_ranks(settings, world, again=_again)
         if outcome.stopped and world.rank == 0:
             print(f"{spoken(PROGRAM)}: {outcome.stopped}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,7 +112,13 @@ def test_ctrl_c_saves_and_ends_with_130_and_the_run_goes_on(folder: Path, tmp_pa
     last = said.splitlines()[-1]
     assert last.startswith("tpnet train: stopped by SIGINT during ")
     assert last.endswith("; saved; repeat the command to go on")
-    train(folder, where, "--checkpoint.every-steps", 3, ranks=2)
+    [step] = re.findall(r", step (\d+); saved; ", last)
+    again = run([*TPNET, "train", *args, "--ranks", "2", "--checkpoint.every-steps", "3"], tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert f": going on from step {step}, epoch " in again.stderr
+    seconds = [line["seconds"] for line in lines_of(where, "step")]
+    assert seconds == sorted(seconds)
+    assert str(json.loads((where / "results.json").read_text())["run"]["command"]).startswith("tpnet train ")
     train(folder, tmp_path / "whole", "--checkpoint.every-steps", 3, ranks=2)
     losses, wanted = (
         [line["loss"] for line in lines_of(each, "step")] for each in (where, tmp_path / "whole")

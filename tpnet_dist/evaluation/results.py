@@ -110,6 +110,10 @@ class DataInfo:
     """The id in the log's manifest; logs of other content have another."""
     events: EventCounts
     nodes: int
+    name: str = ""
+    """The name of the data folder."""
+    version: int = 1
+    """Which version of a log that grew: 1 as it was converted, one more for each append."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +136,10 @@ class RunInfo:
     settings: dict[str, object]
     """Every setting by its dotted key."""
     versions: Versions
+    machine: str = ""
+    """System, cores and GPUs of the first rank."""
+    command: str = ""
+    """What was typed, or the function that was called."""
 
 
 @dataclass(frozen=True, kw_only=True)

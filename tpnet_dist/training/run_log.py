@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, StepLine, read_lines
+from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, StepLine, last_line, read_lines
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -20,7 +20,7 @@ class RunLog:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._started = time.time()
+        self._started: float | None = None
         self._lines = (folder / METRICS_NAME).open("a", buffering=1)
         self._scalars: SummaryWriter | None = None
 
@@ -41,12 +41,18 @@ class RunLog:
 
         _keep_lines(self._folder / METRICS_NAME, lambda line: line.seed != seed or is_done(line))
         self._lines = (self._folder / METRICS_NAME).open("a", buffering=1)
+        if self._started is None:
+            # the clock goes on where the process before was
+            last = last_line(self._folder / METRICS_NAME)
+            self._started = time.monotonic() - (last.seconds if last is not None else 0.0)
         folder = self._folder / TENSORBOARD_NAME / f"seed-{seed}"
         self._scalars = SummaryWriter(str(folder), purge_step=after_step + 1)
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Write one line; `step` counts those of the optimizer over all epochs."""
-        line = {"kind": kind, "step": step, "seconds": round(time.time() - self._started, 3), **values}
+        if self._started is None:
+            self._started = time.monotonic()
+        line = {"kind": kind, "step": step, "seconds": round(time.monotonic() - self._started, 3), **values}
         print(json.dumps(line), file=self._lines)
         for name, value in flat(values).items():
             if self._scalars is not None and isinstance(value, float):

@@ -16,6 +16,7 @@ import numpy as np
 
 from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.typed_json import from_json, to_json
 
@@ -69,6 +70,8 @@ class SeedResults:
     events_per_second: EventsPerSecond | None = None
     exchange: ExchangeVolume | None = None
     """The mean over epochs; None on one rank."""
+    calibration: Calibration | None = None
+    """How logits of the best weights become probabilities."""
     before: dict[str, Figures] | None = None
     """Of a run that went on from another: what that one's weights came to on the same events, by part."""
 

@@ -130,6 +130,7 @@ class SeedTrainer:
             val=figures["val"],
             test=figures["test"],
             best_epoch=progress.best_epoch + 1,
+            calibration=self.evaluator.calibrations.get("val"),
             epochs_run=progress.epoch,
             events_per_second=EventsPerSecond(train=train_rate, score=self.scorer.speed.events_per_second),
             before=self.data.world.on_first_rank(lambda: read_before(self.checkpoints.folder)),

@@ -23,6 +23,7 @@ SUBCOMMANDS = {
         "data_prep.__main__", "files of events to a data folder: convert, append, describe, synth"
     ),
     "train": Subcommand("tpnet_dist.train", "train a model on a data folder"),
+    "tune": Subcommand("tpnet_dist.tune", "train once for each combination of settings, and compare"),
     "evaluate": Subcommand("tpnet_dist.evaluate", "evaluate a run anew, against other negatives"),
     "predict": Subcommand("tpnet_dist.predict", "score links, or find the best ones"),
     "report": Subcommand("tpnet_dist.report.__main__", "what runs came to, as one HTML page"),

@@ -15,6 +15,7 @@ from tpnet_dist.config.keys import keys_of
 from tpnet_dist.errors import InputError, errors_for_people, spoken
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from tpnet_dist.report.run_list import RunRow
@@ -75,11 +76,14 @@ def _run(command: RunsCommand) -> None:
     if command.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        console = Console()
-        table = table_of(rows)
-        # as wide as its cells, wherever it goes
-        table.width = console.measure(table, options=console.options.update_width(_UNBOUNDED)).maximum
-        console.print(table, crop=False, soft_wrap=True)
+        print_table(rows, Console())
+
+
+def print_table(rows: "Sequence[RunRow]", console: "Console") -> None:
+    """Print it as wide as its cells, wherever it goes."""
+    table = table_of(rows)
+    table.width = console.measure(table, options=console.options.update_width(_UNBOUNDED)).maximum
+    console.print(table, crop=False, soft_wrap=True)
 
 
 def table_of(rows: "Sequence[RunRow]") -> "Table":

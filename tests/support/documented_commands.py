@@ -39,6 +39,7 @@ _SMALLER: dict[str, dict[str, str]] = {
     "--continue-from": {},  # has the settings of the other run
     "-m tpnet_dist.train": _SMALL_MODEL,
     "tpnet train": _SMALL_MODEL,
+    "tpnet tune": {name: value for name, value in _SMALL_MODEL.items() if name != "--model.neighbors"},
     "launch/one_node.sh": _SMALL_MODEL,
     "-m tpnet_dist.evaluate": {"--mrr-negatives": "5"},
     "tpnet evaluate": {"--mrr-negatives": "5"},

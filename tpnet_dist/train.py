@@ -35,10 +35,12 @@ def _run(settings: TrainSettings) -> None:
     from rich.console import Console
 
     from tpnet_dist.distributed.rank_scope import rank_scope
+    from tpnet_dist.training.loggers import require_installed
     from tpnet_dist.training.preflight import Preflight
 
     if settings.debug:
         logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
+    require_installed(settings.log)
     with rank_scope(PROGRAM, timeout_of(settings)) as world:
         if settings.check:
             preflight = Preflight.of(_agreed_config(settings, world, settings.run_dir), world)
@@ -90,7 +92,8 @@ def train_on_ranks(
     try:
         # what an earlier start of the same launch left is to be gone on with
         fresh = settings.fresh and world.is_first_start()
-        train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
+        profile, log = settings.profile, settings.log
+        train(config, run_dir, world, fresh=fresh, profile_steps=profile, loggers=log)
         page = world.on_first_rank(lambda: write_page([run_dir], run_dir / REPORT_NAME))
         display_for(world.rank).say(f"{page}: figures, curves and settings, to be opened in any browser")
     except StopRequested as stop:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
@@ -31,6 +31,7 @@ class TrainSettings:
     profile: int
     ranks: str
     restarts: int
+    log: tuple[str, ...]
     debug: bool
 
     def besides_config(self) -> dict[str, object]:
@@ -67,6 +68,8 @@ class OwnFlags:
     """Check data and settings, say what the run will take, and stop."""
     profile: Annotated[int, arg(metavar="STEPS")] = 0
     """Trace so many training steps into DIR/profile, and show where their time went."""
+    log: Annotated[tuple[Literal["csv", "wandb", "mlflow"], ...], arg(metavar="csv|wandb|mlflow …")] = ()
+    """Where metrics go beside metrics.jsonl and TensorBoard: metrics.csv in DIR, Weights & Biases, MLflow."""
     ranks: Annotated[str, arg(metavar="auto|COUNT")] = "auto"
     """How many ranks to start on this machine; auto: one for each GPU, and one where there is none. Under
     torchrun ranks are there already."""
@@ -141,6 +144,7 @@ def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
         profile=own.profile,
         ranks=own.ranks,
         restarts=own.restarts,
+        log=tuple(dict.fromkeys(own.log)),
         debug=own.debug,
     )
 

@@ -39,9 +39,9 @@ class Settings:
     ranks: int = 1
     seeds: tuple[int, ...] = field(default=(0,))
     variants: tuple[str, ...] = field(default=tuple(name for name in VARIANTS if name != ROUNDED))
-    """By name; what the others lose is told against the first."""
+    """Names of variants; what the others lose is told against the first."""
     runs: Path | None = None
-    """Where to keep the runs, each under its variant's name, and to go on with them."""
+    """The folder of the runs, each under its variant's name; unfinished ones go on."""
 
     def __post_init__(self) -> None:
         for name in self.variants:

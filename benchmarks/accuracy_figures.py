@@ -163,7 +163,7 @@ def _marks(
 
 
 def _legend_below(axes: "Axes") -> None:
-    """Where it hides no mark."""
+    """Place the legend below the axes, where it hides no mark."""
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 

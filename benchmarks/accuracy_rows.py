@@ -1,4 +1,4 @@
-"""From the results of seeds to figures over seeds, each beside the paper's."""
+"""Figures over seeds, made from the results of each seed, beside the paper's."""
 
 import statistics
 from collections.abc import Iterable, Iterator
@@ -39,14 +39,15 @@ class Accuracy:
         return None if self.paper is None else self.mean - self.paper.mean
 
     def as_line(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the row as a dictionary for the line that machines read."""
         known = vars(self) | {"seeds": list(self.seeds), "above_paper": self.above_paper}
         paper = vars(self.paper) if self.paper else None
         return known | {"paper": paper}
 
 
 def accuracies(results: Iterable[SeedResult]) -> list[Accuracy]:
-    """In the order of the results; settings that have no events are left out."""
+    """Return a row for each figure, in the order of the results; settings that have no events are left
+    out."""
     groups: dict[tuple[str, str], list[SeedResult]] = {}
     for one in results:
         groups.setdefault((one.dataset, one.variant), []).append(one)
@@ -91,7 +92,7 @@ def _paper(one: SeedResult, setting: str, negatives: str, metric: str) -> PaperV
 def only(
     rows: Iterable[Accuracy], setting: str, negatives: str = "random", metric: str = "ap"
 ) -> dict[tuple[str, str], Accuracy]:
-    """By dataset and variant."""
+    """Return the rows of this setting, kind of negatives and metric, by dataset and variant."""
     asked = (setting, negatives, metric)
     return {
         (row.dataset, row.variant): row for row in rows if (row.setting, row.negatives, row.metric) == asked

@@ -65,9 +65,9 @@ class StepTimes:
 
     seconds: list[float]
     waits: list[float]
-    """For rows."""
+    """Seconds of each step spent waiting for rows."""
     all_reduces: list[float]
-    """What backward did not hide of them."""
+    """Seconds of each step's all-reduces that backward did not hide."""
 
 
 class TurnBatches:
@@ -178,7 +178,7 @@ class Published(Contestant):
     """`LiteralTraining` on the same events."""
 
     feature_width = 172
-    """To which the released code pads features, also where there are none."""
+    """The width to which the released code pads features, also where there are none."""
 
     def __init__(self, config: Config, projection_ND: Tensor | None = None) -> None:
         """`projection_ND`: a row for each node and for the padding node; random if None."""

@@ -18,19 +18,19 @@ class SeedResult:
     """One seed of one run."""
 
     dataset: str
-    """As the preset is called, or the data folder."""
+    """The name of the preset, or the data folder."""
     variant: str
     seed: int
     test: Figures
     width: int | None
-    """Of the memory; None where it is not known any more."""
+    """The width of the memory; None where it is not known any more."""
     best_epoch: int
     epochs_run: int
     ranks: int
     batching: str
     protocol: str
     differences: str
-    """Of the log from the paper's."""
+    """How the log differs from the paper's, as text."""
     run: Path
 
 
@@ -60,14 +60,14 @@ def results_of(run: Path, *, dataset: str | None = None, base: Config | None = N
 
 
 def read_runs(places: tuple[Path, ...]) -> list[SeedResult]:
-    """Of runs, and of all finished runs within folders."""
+    """Return the results of these runs, and of all finished runs within these folders."""
     results = [result for place in places for run in _runs_at(place) for result in results_of(run)]
     refuse_repeated(results)
     return in_order(results)
 
 
 def in_order(results: list[SeedResult]) -> list[SeedResult]:
-    """By the paper's datasets, variants and seeds."""
+    """Return the results in the paper's order of datasets, then by variant and seed."""
     return sorted(
         results, key=lambda one: (dataset_order(one.dataset), _variant_order(one.variant), one.seed)
     )

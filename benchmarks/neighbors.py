@@ -34,14 +34,14 @@ WARM_UP, REPEATS = 5, 100
 
 @dataclass(kw_only=True)
 class Settings:
-    """How large, how uneven, how many threads."""
+    """The size and skew of the graph, and the number of threads."""
 
     events: Count = 10_000_000
     nodes: Count = 200_000
     skew: float = 1.0
     """1: all nodes alike; 3: few have most events."""
     threads: int = 1
-    """Of torch, for the look-ups."""
+    """The number of torch's threads during look-ups."""
 
 
 def main() -> None:

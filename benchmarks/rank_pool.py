@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 COLLECTIVE_TIMEOUT = timedelta(seconds=60)
 TASK_SECONDS = 120.0
 SECONDS_FOR_OTHERS_TO_FAIL = 0.3
-"""Where one rank dies, another may be the first to complain."""
+"""The time in which other ranks may fail too: where one dies, another may be the first to complain."""
 
 
 class RankFailure(Exception):
@@ -39,7 +39,7 @@ class RankFailure(Exception):
 
 @dataclass(frozen=True)
 class Failed:
-    """What there is of a rank instead of a result."""
+    """A rank's failure, in place of its result."""
 
     message: str
 

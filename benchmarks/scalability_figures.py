@@ -27,7 +27,7 @@ HOLLOW = "hollow: did not finish its log"
 _OUR_COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:cyan", "tab:olive")
 _MARKERS = "os^Dv"
 _HEADROOM = 0.05, 0.08
-"""Of the axes' height: between its top and the marks of failures, and for each rival's."""
+"""Shares of the axes' height: between its top and the marks of failures, and for each rival's marks."""
 
 
 def draw_figures(lines: list[Line], folder: Path) -> None:
@@ -101,7 +101,8 @@ def _draw(
 
 
 def _draw_rival(axes: Axes, rival: str, lines: list[Line], value: Callable[[Line], float]) -> None:
-    """Also who has no point is in the legend: its colour tells whose failures are marked."""
+    """Draw a rival's line. A rival without a point is in the legend too: its colour tells whose failures are
+    marked."""
     points = [(line["edges"], value(line)) for line in lines]
     marker, color = _RIVAL_MARKERS[rival], _COLORS[rival]
     whole = [number for number, line in enumerate(lines) if line["outcome"] == "finished"]

@@ -30,20 +30,20 @@ class StudyRun:
     seed: int
     path: Path
     common_args: tuple[str, ...]
-    """Of all variants and seeds."""
+    """Arguments that all variants and seeds share."""
 
     def __str__(self) -> str:
         return f"{self.log.preset}, {self.variant}, seed {self.seed}"
 
     @property
     def args(self) -> list[str]:
-        """Of `tpnet_dist.train`."""
+        """Return the arguments of `tpnet_dist.train`."""
         own = [*flags_of(self.variant), "--training.seed", str(self.seed), "--run-dir", str(self.path)]
         return [*self._base_args(), *own]
 
     @property
     def output(self) -> Path:
-        """What training says; beside the run, whose folder is its own."""
+        """Return the file for what training prints; it lies beside the run, whose folder is its own."""
         return self.path.with_name(f"{self.path.name}.log")
 
     @property
@@ -57,13 +57,13 @@ class StudyRun:
         return results_of(self.path, dataset=self.log.preset, base=parse_train(self._base_args()).config)
 
     def events(self) -> int:
-        """To be learnt from, over all epochs, at most."""
+        """Return the most events that are learnt from, over all epochs."""
         config = self.config()
         share = 1 - config.data.val_share - config.data.test_share
         return self.log.train_events(share) * config.training.epochs
 
     def progress(self) -> tuple[int, int]:
-        """Events learnt from so far, and the epoch under way."""
+        """Return the events learnt from so far, and the epoch under way."""
         config, line = self.config().training, last_line(self.path / METRICS_NAME)
         if line is None:
             return 0, 1
@@ -117,7 +117,7 @@ class RunWatch:
 
 
 def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
-    """To its end, with a look now and then how far it is."""
+    """Run a training to its end, and call `look` now and then to see how far it is."""
     run.output.parent.mkdir(parents=True, exist_ok=True)
     with run.output.open("wb") as file:
         # in a session of its own: a Ctrl-C is ours, and it hears of it once
@@ -135,7 +135,7 @@ def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
 
 
 def refuse_others(runs: Sequence[StudyRun]) -> None:
-    """Before anything is trained: folders that hold runs with other settings."""
+    """Refuse, before anything is trained, folders that hold runs with other settings."""
     from tpnet_dist.training.run_folder import RunFolder
 
     for run in runs:

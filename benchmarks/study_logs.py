@@ -19,7 +19,7 @@ class StudyLog:
     folder: Path
 
     def train_events(self, share: float) -> int:
-        """At most; events of nodes that are kept out are among them."""
+        """Return the most training events there may be; events of nodes that are kept out are among them."""
         return round(read_manifest(self.folder).events * share)
 
 
@@ -57,19 +57,19 @@ def dataset_of(folder: Path) -> str:
 
 
 def title_of(dataset: str) -> str:
-    """As the paper spells it."""
+    """Return the dataset's name as the paper spells it."""
     known = paper_dataset(dataset)
     return known.name if known else dataset
 
 
 def width_there(folder: Path) -> int | None:
-    """What the paper's rule makes the width; None if the log is not there any more."""
+    """Return the width by the paper's rule; None if the log is not there any more."""
     manifest = _manifest(folder)
     return default_width(manifest.events, manifest.nodes) if manifest else None
 
 
 def differences(dataset: str, folder: Path) -> str:
-    """In which the log is not the paper's; empty: in none that is known."""
+    """Return how the log differs from the paper's; empty if no difference is known."""
     known, manifest = paper_dataset(dataset), _manifest(folder)
     if known is None or manifest is None:
         return ""

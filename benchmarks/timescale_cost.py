@@ -25,14 +25,14 @@ from tpnet_dist.memory.walks import Walk
 from tpnet_dist.sizing.memory_sizes import clock_bytes_of, memory_width, row_bytes_of
 
 RATES = ((1e-6,), (1e-7, 1e-5), (1e-7, 1e-6, 1e-5))
-"""Of 1, 2 and 3 timescales; which numbers they are costs nothing."""
+"""The rates of 1, 2 and 3 timescales; which numbers they are costs nothing."""
 BATCH_SIZE = 200
 _EVENTS_OF_A_TURN = RUN_BATCHES * BATCH_SIZE
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of so many timescales."""
+    """The cost of a number of timescales."""
 
     timescales: int
     bytes_per_node: int
@@ -42,7 +42,7 @@ class Cost:
     """Processor time of a step of 200 events."""
     recording_ratio: float
     training_ratio: float
-    """To one timescale, median over turns."""
+    """The ratio of training time to that with one timescale, median over turns."""
 
 
 def measure_costs(folder: Path, edges: int, steps: int, turns: int) -> list[Cost]:
@@ -85,7 +85,7 @@ def _recorder(edges: int, rates: tuple[float, ...]) -> Callable[[], object]:
 
 
 def _seconds(turns: int, acts: Mapping[int, Callable[[], object]]) -> dict[int, list[float]]:
-    """Of this process's processor time, turn by turn."""
+    """Return the seconds of processor time of each act, turn by turn."""
 
     def timed(act: Callable[[], object]) -> float:
         started = time.process_time()

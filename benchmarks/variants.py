@@ -23,7 +23,7 @@ PAPER_VARIANTS = tuple(VARIANTS)[:4]
 MAY_OVERFLOW = "without scaling"
 """Has no value on some datasets of the paper either."""
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Of the paper's study of dimensions."""
+"""Widths of the paper's study of dimensions."""
 
 _WIDTH = "memory.width"
 _NO_MATTER = {
@@ -61,7 +61,7 @@ def flags_of(variant: str) -> list[str]:
 
 
 def variant_of(config: Config, base: Config) -> str:
-    """What was changed, by name; settings that have none are told one by one."""
+    """Return what was changed, by name; settings that have none are told one by one."""
     before, now = values_of(base), values_of(config)
     changed: Layer = {key: value for key, value in now.items() if value != before[key] and _matters(key)}
     for name, flags in VARIANTS.items():

@@ -46,7 +46,7 @@ class Conversion:
     accept_doubts: bool = False
     events_per_shard: int = EVENTS_PER_SHARD
     source: dict[str, object] = field(default_factory=dict)
-    """What the manifest tells people about where the log came from."""
+    """Notes in the manifest, for people, on where the log came from."""
 
     @property
     def inputs_name(self) -> str:

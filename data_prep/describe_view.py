@@ -69,7 +69,7 @@ def _on_both_sides(summary: LogSummary) -> str:
 
 
 def _columns(preparation: Preparation) -> Table:
-    """What the user's columns were taken for, and which files they came from."""
+    """Return a table of what the user's columns were taken for, and which files they came from."""
     table = _new_table("Read from", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
@@ -110,7 +110,8 @@ def _time_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
 
 
 def _versions(summary: LogSummary) -> Table:
-    """What was converted, then what each append made of it; the last ones of many."""
+    """Return a table of what was converted and what each append made of it; of many versions the last
+    ones."""
     table = _new_table("Versions")
     table.add_column("", no_wrap=True)
     for heading in ("events", "nodes"):

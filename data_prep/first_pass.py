@@ -41,7 +41,7 @@ class FirstPass:
         self.spill = Spill(staging / "spill", sort=job.sort)
         self.events = 0
         self.degrees: Rows | None = None
-        """Of all codes, sources first, if they are not those that the maps counted."""
+        """The degrees of all codes, sources first, if they are not those that the maps counted."""
         self._job = job
         self._matrix = load_matrix(job.edge_matrix) if job.edge_matrix else None
         self.reading = FeatureReading(job.features, () if before is None else before.preparation.edge_columns)

@@ -109,7 +109,7 @@ def reader_of(source: Any, name: str = "") -> MemoryReader:  # noqa: ANN401
 
 
 def _batches_of_lazy(frame: pl.LazyFrame) -> Iterator[pa.RecordBatch]:
-    """As they are computed; errors of the query are the caller's."""
+    """Yield batches as they are computed; errors of the query are the caller's."""
     for part in frame.collect_batches(chunk_size=ROWS_PER_BATCH, maintain_order=True):
         yield from part.to_arrow().to_batches()
 

@@ -143,7 +143,7 @@ class _KnownTexts:
 
     @classmethod
     def of(cls, integers: _KnownIntegers) -> "_KnownTexts":
-        """The same nodes."""
+        """Make a map of the same nodes, whose ids are now text."""
         known = cls()
         if len(integers):
             known.codes_of([pc.cast(integers.by_code(), pa.large_string())], SOURCE)
@@ -216,7 +216,7 @@ def _empty_slots(least: int) -> Integers:
 
 
 def _grown(array: npt.NDArray[Whole], needed: int) -> npt.NDArray[Whole]:
-    """With room for so many, by halves more, so that copying stays rare."""
+    """Return the array with room for `needed` values; it grows by half, so that copying stays rare."""
     if needed <= len(array):
         return array
     grown = np.empty(max(needed, len(array) * 3 // 2), array.dtype)

@@ -206,7 +206,7 @@ def move_texts(old_slots, slots):
 
 @compiled
 def lengths_and_states(arena, lengths, states):
-    """Of each code, in order."""
+    """Fill in the length and the state of each code, in order."""
     where = 0
     for code in range(len(lengths)):
         states[code], lengths[code] = arena[where], arena[where + 1]

@@ -31,7 +31,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which position holds what."""
+    """The position of each column that has a role."""
 
     names: tuple[str, ...]
     """One name per column; positions as text where the source names none."""

@@ -56,14 +56,14 @@ class LogBefore:
         return [self.sources, self.destinations][: 1 + self.manifest.bipartite]
 
     def option(self, name: str) -> object:
-        """What the log was converted with."""
+        """Return an option that the log was converted with."""
         return self.preparation.options.get(name)
 
     def part_name(self, name: str) -> str:
         return part_name(name, self.version)
 
     def times(self, rule: TimeRule) -> TimeForm:
-        """What times of later events must be like."""
+        """Return the form that the times of later events must have."""
         kept, manifest = self.preparation, self.manifest
         if self.option("time_step") is not None:
             if kept.last_time is None:
@@ -143,7 +143,7 @@ class LogBefore:
         )
 
     def dense_ids(self) -> tuple[Dense, Dense]:
-        """Of the codes of both columns, known ones and new ones."""
+        """Return the dense ids of the codes of both columns, known ones and new ones."""
         new_sources = len(self.sources) - self.sources.num_before
         src = self._with_new(self._dense_of_side["src"], self.manifest.nodes, new_sources)
         if not self.manifest.bipartite:
@@ -152,7 +152,7 @@ class LogBefore:
         return src, self._with_new(self._dense_of_side["dst"], self.manifest.nodes + new_sources, new)
 
     def new_nodes(self) -> pa.Table:
-        """As `node_ids.parquet` has them, in the order of their dense ids."""
+        """Return the new nodes as `node_ids.parquet` has them, in the order of their dense ids."""
         raw = [pc.cast(ids.raw[ids.num_before :], self._raw_type) for ids in self.maps]
         degree = np.concatenate([ids.degree[ids.num_before :] for ids in self.maps])
         columns = {"raw_id": pa.concat_arrays(raw), "degree": pa.array(degree)}

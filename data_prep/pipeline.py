@@ -204,7 +204,7 @@ def require_few_nodes(count: int) -> None:
 
 
 def records_of(sources: Sequence[Source]) -> list[SourceRecord]:
-    """Of those that are files, which nobody may have changed meanwhile."""
+    """Return the records of those sources that are files, which nobody may have changed meanwhile."""
     return [record for source in sources if (record := source.record()) is not None]
 
 

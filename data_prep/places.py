@@ -1,4 +1,4 @@
-"""Where raw files lie: paths, folders, globs, standard input and URLs, each as files that can be opened."""
+"""Places of raw files: paths, folders, globs, standard input and URLs, each as files that can be opened."""
 
 import fnmatch
 import glob
@@ -27,9 +27,9 @@ class Place:
     """A file, as it was when it was found."""
 
     name: str
-    """What the user calls it; of a file in a folder, with the folder."""
+    """The name that the user calls it by; for a file in a folder, with the folder."""
     path: str
-    """As its file system has it."""
+    """The path within its file system."""
     system: fs.FileSystem
     info: fs.FileInfo
     is_spooled: bool = False
@@ -61,7 +61,7 @@ class Place:
             )
 
     def record(self) -> SourceRecord:
-        """What it is now; its hash only where reading it costs no traffic."""
+        """Return what the file is now; its hash only where reading it costs no traffic."""
         self.require_unchanged()
         if not self.is_local:
             return SourceRecord(name=self.name, bytes=self.num_bytes)

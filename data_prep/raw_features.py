@@ -36,7 +36,7 @@ class FeatureReading:
 
     wish: FeatureWish
     known: tuple[FeatureColumn, ...] = ()
-    """Of the log that is appended to: its categories stay."""
+    """The feature columns of the log that is appended to; their categories stay."""
     _codes: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def column(self, values: pa.Array, name: str, *, decimal_comma: bool = False) -> Matrix:
@@ -79,8 +79,8 @@ class FeatureReading:
         return raw
 
     def columns(self, names: list[str], blocks: "Blocks") -> tuple[FeatureColumn, ...]:
-        """What is kept of each column. Means are those of blocks of one size: sums do not depend on how the
-        sources were cut."""
+        """Return what is kept of each column. Means are those of blocks of one size: sums do not depend on
+        how the sources were cut."""
         count, total, square, gaps = (np.zeros(len(names)) for _ in range(4))
         for block in blocks:
             values = block.astype(np.float64)

@@ -53,7 +53,7 @@ def open_text(place: Place) -> io.TextIOWrapper:
 
 
 def first_bytes(place: Place, count: int) -> bytes:
-    """Of what the file holds, uncompressed."""
+    """Return the first bytes of what the file holds, uncompressed."""
     with RawFile(place) as raw:
         try:
             return bytes(raw.stream.read(count))

@@ -41,7 +41,7 @@ def open_sources(
 
 
 def _open(place: Place, job: Conversion) -> Source:
-    """By what it holds; a name alone says little."""
+    """Open a file by what it holds; a name alone says little."""
     reader = reader_of_place(place)
     if reader is None:
         return TextSource(place, job.layout)

@@ -25,7 +25,7 @@ class Synth:
     out: Positional[Path]
     """The data folder to make; with --as-csv, the CSV file."""
     events: Count
-    """How many events, such as 1e6."""
+    """The number of events, such as 1e6."""
     kind: Literal["social", "random"] = "social"
     """social: communities, repeated partners, recency, hubs, newcomers, drift; random: uniform pairs, as in
     the paper's scalability study."""

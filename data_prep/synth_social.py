@@ -91,7 +91,7 @@ def social_events(
 
 
 class _Town:
-    """Who has joined, whom they meet, and when."""
+    """Knows who has joined, whom they meet, and when."""
 
     def __init__(self, events: int, nodes: int, rng: np.random.Generator, habits: SocialHabits) -> None:
         # a block long enough for numpy, yet in which few nodes appear twice
@@ -133,7 +133,7 @@ class _Town:
         self._next_census = event + self._events // NUM_CENSUSES
 
     def _choose_sources(self, start: int, stop: int) -> Ids:
-        """By activity; but whoever joins during the block opens with an event of its own."""
+        """Choose sources by activity; but whoever joins during the block opens with an event of its own."""
         joined_before, num_joined = self._joined_by(start), self._joined_by(stop)
         source = _draw_by_weight(self._activity_up_to[:num_joined], stop - start, self._rng)
         newcomers = np.arange(joined_before, num_joined)[: stop - start]
@@ -185,7 +185,7 @@ class _RecentPartners:
 
 
 class _Communities:
-    """Who belongs where. Moves and newcomers count from the next census on, which costs O(nodes)."""
+    """Knows who belongs where. Moves and newcomers count from the next census on, which costs O(nodes)."""
 
     def __init__(self, popularity: Weights, mean_size: int, rng: np.random.Generator) -> None:
         self._popularity, self._rng = popularity, rng
@@ -232,7 +232,7 @@ def _draw_by_weight(weight_up_to: Weights, size: int, rng: np.random.Generator) 
 
 
 def _places(weight_up_to: Weights, wanted: Weights) -> Ids:
-    """Where each wanted sum is passed; rounding may put it at the very end, which is nobody's."""
+    """Return where each wanted sum is passed; rounding may put it at the very end, which is nobody's."""
     places: Ids = np.searchsorted(weight_up_to, wanted, side="right")
     return places.clip(max=len(weight_up_to) - 1)
 

@@ -13,7 +13,7 @@ from tpnet_dist.events.shards import Times
 from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
 
 _NANOSECONDS = {"s": 1_000_000_000, "us": 1000, "ns": 1}
-"""Of the units that dates may be kept in, coarsest first."""
+"""Nanoseconds of each unit that dates may be kept in, coarsest unit first."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class TimeForm:
     log_end: int | float | None = None
     """The time of the last event of a log that is appended to."""
     kept_unit: TickUnit | None = None
-    """What that log counts, if its times are whole."""
+    """The unit of that log's times, if they are whole."""
     _date_units: list[str] = field(default_factory=lambda: list(_NANOSECONDS))
     _digests: dict[str, "hashlib._Hash"] = field(default_factory=dict)
 

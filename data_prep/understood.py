@@ -40,7 +40,7 @@ _THINGS = {
 
 
 def say_columns(source: Source, job: Conversion, rule: TimeRule, tell: Tell) -> None:
-    """Which column is what, with the first values; refuse what its first rows show to be implausible."""
+    """Say which column is what, with the first values; refuse what its first rows show to be implausible."""
     roles, sample = source.roles, source.sample()
     tell(f"{source.name}: {source.about()}; {len(roles.names)} columns")
     for role, position, remark in _rows_of(roles, rule):

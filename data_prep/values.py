@@ -41,7 +41,7 @@ class TimeRule:
     format: str | None = None
     decimal_comma: bool = False
     is_kept: bool = False
-    """As a log was read that is appended to."""
+    """Whether the rule is that of a log that is appended to."""
 
     @property
     def is_dates(self) -> bool:
@@ -109,7 +109,7 @@ def _times_of_text(column: pa.Array, rule: TimeRule) -> Times:
 
 
 def _times_of_type(column: pa.Array, rule: TimeRule) -> Times:
-    """Of typed sources: timestamps say themselves what they are."""
+    """Return the times of a typed column: timestamps say themselves what they are."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         if not rule.is_dates:
@@ -194,6 +194,6 @@ def _plain_integers(column: pa.Array) -> pa.Array | None:
 
 
 def _written_length(numbers: npt.NDArray[np.int64]) -> int:
-    """How many characters the numbers take when written plainly."""
+    """Return how many characters the numbers take when written plainly."""
     digits = 1 + np.searchsorted(_POWERS_OF_TEN, np.abs(numbers), side="right")
     return int(digits.sum()) + int(np.count_nonzero(numbers < 0))

@@ -32,9 +32,9 @@ class HopRows:
     node_V: Tensor
     time_V: Tensor
     number_V: Tensor
-    """What draws for the row depend on: those of its neighbours, and dropout."""
+    """The numbers that a row's draws depend on: those of its neighbours, and dropout."""
     slot_rows: list[Tensor]
-    """Which row each slot is, for every part of the hop before."""
+    """The row that each slot is, for every part of the hop before."""
 
     @classmethod
     def of(cls, parts: Sequence[Neighbors], numbers: Sequence[Tensor], *, draws: bool) -> "HopRows":

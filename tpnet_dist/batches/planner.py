@@ -54,7 +54,7 @@ class NegativeEnds:
 
 class Negatives(Protocol):
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
-        """For the events `here` of a whole batch; the same whichever rank asks."""
+        """Draw negatives for the events `here` of a whole batch; they are the same whichever rank asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +289,7 @@ class _Draft:
     mine: SelectedEvents
     read_time_B: Tensor
     ends: list[Tensor]
-    """Of each block: (B, S)."""
+    """The nodes of each block's ends: (B, S)."""
     microbatches: tuple[slice, ...]
     recorded: BatchEvents
 

@@ -22,7 +22,7 @@ from itertools import accumulate, pairwise
 from tpnet_dist.distributed.blocks import even_borders
 
 DEFAULT_MICROBATCHES = 4
-"""On a host: as many as ranks of the machine the paper used."""
+"""The number of microbatches on a host: as many as the machine of the paper would run ranks."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class BatchSlices:
 
     @cached_property
     def _borders(self) -> list[int]:
-        """Which microbatch is the first of each rank, and last their number."""
+        """Return the number of each rank's first microbatch, and last the number of all microbatches."""
         return [0, *accumulate(_counts(self.num_microbatches, self.num_ranks))]
 
     @property
@@ -53,7 +53,7 @@ class BatchSlices:
 
     @property
     def most_microbatches(self) -> int:
-        """How many the busiest rank has."""
+        """Return how many microbatches the busiest rank has."""
         return max(_counts(self.num_microbatches, self.num_ranks))
 
     @property
@@ -81,7 +81,8 @@ class BatchSlices:
 
 
 def _counts(num_microbatches: int, num_ranks: int) -> list[int]:
-    """How many each rank gets: a whole branch of the tree in which gradients are added."""
+    """Return how many microbatches each rank gets: a whole branch of the tree in which gradients are
+    added."""
     if num_ranks == num_microbatches:
         return [1] * num_ranks
     if num_ranks == 1:

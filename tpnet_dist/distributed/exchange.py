@@ -37,7 +37,7 @@ class ExchangeRoute:
 
 
 class Exchange(Protocol):
-    """What the memory needs of an exchange; with one process and with many it is the same to its user."""
+    """What the memory needs of an exchange; one process and many offer the same methods."""
 
     rank: int
     num_ranks: int
@@ -45,7 +45,8 @@ class Exchange(Protocol):
 
     @property
     def host(self) -> "Exchange":
-        """The same between the same ranks for tensors of the host; it may be used in another thread."""
+        """Return an exchange between the same ranks for tensors of the host; it may be used in another
+        thread."""
 
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
@@ -112,7 +113,7 @@ class RankExchange:
 
     @property
     def stats(self) -> ExchangeStats:
-        """Of both."""
+        """Return the stats that this exchange and the one for the host share."""
         return self._stats
 
     @stats.setter

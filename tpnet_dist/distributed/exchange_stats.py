@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tpnet_dist.spans import Span
 
 _counting = threading.Lock()
-"""On a GPU ids and rows travel by threads of their own."""
+"""Guards the counters: on a GPU ids and rows travel by threads of their own."""
 
 
 class Stage:

@@ -77,8 +77,8 @@ class World:
         return RankExchange(self._new_group("gloo"), torch.device("cpu"))
 
     def _new_group(self, backend: str) -> dist.ProcessGroup:
-        """Of all ranks. NCCL's communicator is made at once: whoever used it first would make it otherwise,
-        in a thread of its own and while others wait."""
+        """Return a new group of all ranks. NCCL's communicator is made at once: whoever used it first would
+        make it otherwise, in a thread of its own and while others wait."""
         device = self.device if backend == "nccl" else None
         group = dist.new_group(backend=backend, timeout=self.timeout, device_id=device)
         assert isinstance(group, dist.ProcessGroup)

@@ -17,7 +17,7 @@ from tpnet_dist.memory.kernels import Clocks, keep_until_used
 from tpnet_dist.memory.run_length import Fit
 
 _SHARE_EVICTED = 8
-"""At least one of so many slots is freed at a time, since the table of slots is then made anew."""
+"""At least one slot in this many is freed at a time, since the table of slots is then made anew."""
 
 
 class BorrowedRows:
@@ -48,7 +48,7 @@ class BorrowedRows:
         return len(self._node_V)
 
     def make_room(self, num_slots: int) -> None:
-        """For the rows of a run that is about to come."""
+        """Grow the buffers so that they hold the rows of a run that is about to come."""
         old_VLD = self.rows_VLD
         if (more := num_slots - len(old_VLD)) <= 0:
             return

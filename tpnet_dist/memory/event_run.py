@@ -67,7 +67,7 @@ class EventRun:
     node_E: Integers
     """End 2i is event i's source, 2i + 1 its destination."""
     time_E: Floats
-    """Of the end's event."""
+    """The time of the end's event."""
     border: Integers
     """Batch b has the ends border[b] … border[b + 1] - 1."""
 

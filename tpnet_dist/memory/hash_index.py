@@ -22,7 +22,7 @@ def clear_index(index):
 
 @compiled
 def _cell_of(key, index, keys):
-    """Where a key's number lies, or would."""
+    """Return the cell that holds a key's number, or that would hold it."""
     # an odd factor spreads keys that lie side by side
     cell = ((key * 0x9E3779B1) >> 7) & (len(index) - 1)
     while index[cell] >= 0 and keys[index[cell]] != key:

@@ -60,11 +60,12 @@ class FetchedRows:
     walk: Walk
 
     def position_of(self, nodes: Tensor) -> Tensor:
-        """Where the rows of `nodes`, which must be among the fetched ones, lie."""
+        """Return where the rows of `nodes` lie, which must be among the fetched ones."""
         return torch.searchsorted(self.nodes_U, nodes)
 
     def read_factors(self, position_A: Tensor, time_A: Tensor) -> Tensor:
-        """What to multiply stored layers by to read them at `time`; products take the factors of both."""
+        """Return what stored layers are multiplied by to read them at `time`; products take the factors of
+        both."""
         stored = self.stored
         elapsed_A = time_A - stored.clock_U[position_A]
         degree_A = None if stored.degree_U is None else stored.degree_U[position_A]
@@ -215,14 +216,14 @@ class Memory:
             plan = following if self.exchange.num_ranks > 1 else next(plans, None)
 
     def device_batches(self, plan: RunPlan) -> list[DeviceBatch]:
-        """What reading and recording each batch of a run needs on a GPU, on the host still."""
+        """Return what reading and recording each batch of a run needs on a GPU, still on the host."""
         return [self._device_batch(plan, batch) for batch in range(plan.num_batches)]
 
     def _device_batch(self, plan: RunPlan, batch: int) -> DeviceBatch:
         return DeviceBatch.of(plan.ends, batch, plan.nodes[batch], plan.places[batch], self.walk.rules)
 
     def _sent(self, plan: RunPlan, batch: int) -> DeviceBatch:
-        """Where nobody has sent it ahead."""
+        """Send a batch to the device now, where nobody has sent it ahead."""
         here = self._device_batch(plan, batch)
         return here.at(PackedCopy(here.tensors(), self.device).arrive())
 
@@ -382,7 +383,7 @@ def _products(rows_ULD: Tensor) -> Tensor:
 
 
 def _own_stream(device: torch.device) -> torch.cuda.Stream | None:
-    """For whatever runs ahead of the consumer; None where there are no streams.
+    """Return a stream for whatever runs ahead of the consumer; None where there are no streams.
 
     One for the memory's life: torch deals its 32 streams of a priority in turn, to NCCL too, so one for each
     pipeline would some day be the one that gradients travel on, where two orders of collectives deadlock. And

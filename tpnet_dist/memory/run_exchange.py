@@ -34,7 +34,7 @@ from tpnet_dist.memory.run_length import Fit
 from tpnet_dist.memory.run_plan import Asked, RunPlan
 
 ID_BYTES = 8
-"""Of a row that is asked for."""
+"""The bytes that the id of a row asked for takes."""
 _NOTICE = 3
 """Numbers that a rank tells each other before ids: how many rows it asks for, how many at most of anybody,
 and how rows fit."""
@@ -42,7 +42,7 @@ and how rows fit."""
 
 @dataclass
 class IdRoom:
-    """For so many ids there is room beside the counts; the same on all ranks, which all know how many were
+    """The number of ids that have room beside the counts; the same on all ranks, which all know how many were
     asked for last."""
 
     count: int = 0
@@ -72,12 +72,13 @@ class ArrangedRun:
 
     plan: RunPlan
     fit: Fit
-    """Of the rows, where they fit least."""
+    """How the rows fit on the rank where they fit least."""
     lent: tuple[Asked, Asked]
     """Early and late ones."""
     kept: tuple[Asked, Asked]
     places: PackedCopy
-    """Of these four in this order: the rows, and the layers as rows of a table with a row for each layer."""
+    """The rows of these four in this order, then their layers as rows of a table with a row for each
+    layer."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class PendingRun:
 
 @dataclass(frozen=True)
 class Places:
-    """Where rows lie that are lent or kept, on their device."""
+    """The places, on their device, of rows that are lent or kept."""
 
     asked: Asked
     row_A: Tensor

@@ -28,7 +28,8 @@ class Asked:
     """Layers of rows that one rank asks of others, or others of it; by rank."""
 
     row_A: Integers
-    """Where they lie on the side that holds this: local ids of the owner, or slots of the borrower."""
+    """The places of rows on the side that holds this object: local ids of the owner, or slots of the
+    borrower."""
     first_A: Integers
     """The lowest layer that is asked for."""
     count_A: Integers
@@ -60,7 +61,7 @@ class Asked:
         return self.only(~self.is_late_A), self.only(self.is_late_A)
 
     def layer_borders(self) -> Integers:
-        """How many layers come before each rank's, and last their number."""
+        """Return how many layers come before each rank's, and last the number of all."""
         return np.append(0, np.cumsum(self.count_A))[self.border_R]
 
     def layer_index(self, num_layers: int) -> Integers:
@@ -77,13 +78,13 @@ class RunPlan:
 
     ends: Ends
     nodes: list[Integers]
-    """For each batch the distinct nodes whose rows are read before it, sorted."""
+    """The distinct nodes whose rows are read before each batch, sorted."""
     places: list[Integers]
-    """Where these lie."""
+    """The places of these nodes' rows."""
     asked: Asked
-    """What this rank borrows, by slot."""
+    """The rows that this rank borrows, by slot."""
     owner_row_A: Integers
-    """The same rows as their owners name them."""
+    """The local ids that the owners have for these rows."""
     num_needed: int
     """Rows of other ranks that this one works with."""
     fit: Fit
@@ -91,7 +92,7 @@ class RunPlan:
     is_early: bool
     """Whether a run before was not recorded yet."""
     num_slots: int
-    """For borrowed rows, of this run and those before."""
+    """The number of slots for borrowed rows, of this run and those before."""
     closure: Closure
 
     num_events: int
@@ -177,7 +178,8 @@ def distinct_nodes(wanted: Tensor | None, num_nodes: int) -> Integers:
 
 
 def _layers_of(levels_A: npt.NDArray[np.int8], timescales: int) -> Integers:
-    """How many layers of a row make up so many levels: layer 0, then for each hop one of every timescale."""
+    """Return how many layers of a row make up so many levels: layer 0, then for each hop one of every
+    timescale."""
     levels = levels_A.astype(np.int64)
     return np.where(levels > 0, 1 + (levels - 1) * timescales, 0)
 

@@ -76,7 +76,7 @@ class Walk:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """How fast layers of each timescale fade, as they were given."""
+        """Return how fast layers of each timescale fade, as the rates were given."""
         return self.decay if isinstance(self.decay, tuple) else (self.decay,)
 
     @property

@@ -108,7 +108,7 @@ class _Placement:
         self._note_steps(event, time >> self.step_bits)
 
     def _targets(self, node: npt.NDArray[np.int32]) -> tuple[Integers, Integers]:
-        """Where the chunk's entries go, in ascending order, and which entry goes there."""
+        """Return the places of the chunk's entries, in ascending order, and which entry goes to each."""
         # sorting distinct keys is twenty times faster than a stable argsort of the nodes
         key = np.sort((node.astype(np.int64) << 32) | np.arange(len(node)))
         node_sorted = key >> 32

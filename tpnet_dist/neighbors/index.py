@@ -60,7 +60,7 @@ class Neighbors:
         return self.mask_BM & F.pad(same_BM, (1, 0))
 
     def split(self, sizes: list[int]) -> Iterator["Neighbors"]:
-        """Of so many queries each."""
+        """Split the interactions into parts of so many queries each."""
         columns = (self.ids_BM, self.events_BM, self.times_BM, self.mask_BM)
         return (
             Neighbors(*parts)
@@ -69,7 +69,7 @@ class Neighbors:
 
 
 class NeighborLookup:
-    """Who answers: an index of some nodes, one spread over ranks, or one that grows."""
+    """Answers queries: an index of some nodes, one spread over ranks, or one that grows."""
 
     def sample(self, queries: Queries, sampler: Sampler, *, count: int, key: SampleKey) -> Neighbors:
         """`count` of the interactions that each query may choose from, as the sampler chooses."""
@@ -103,14 +103,14 @@ class NeighborIndex(NeighborLookup):
     time_dtype: torch.dtype
     starts: Tensor
     words: Tensor
-    """From place 1 on. Place 0 is nobody's and zero, which reads as id -1, event -1."""
+    """Entries from place 1 on. Place 0 is nobody's and zero, which reads as id -1, event -1."""
     lows: Tensor
     tops: Tensor
     """Empty where the steps alone are cheaper."""
     step_events: Tensor
     step_times: Tensor
     weights: IntervalWeights | None = None
-    """What `time_interval_aware` draws by; see `weighted`."""
+    """The weights that `time_interval_aware` draws by; see `weighted`."""
 
     @property
     def num_entries(self) -> int:
@@ -130,7 +130,7 @@ class NeighborIndex(NeighborLookup):
         return self._read(place_BM + histories.begin_B[:, None] + 1, mask_BM)
 
     def weighted(self, scaling: float) -> "NeighborIndex":
-        """The same index with weights for `time_interval_aware`; `scaling`: α per unit of time."""
+        """Return this index with weights for `time_interval_aware`; `scaling`: α per unit of time."""
         starts = self.starts.numpy().astype(np.int64)
         pieces = range(1, self.num_entries + 1, _ENTRIES_AT_ONCE)
         times = [
@@ -151,7 +151,8 @@ class NeighborIndex(NeighborLookup):
         return begin_B, self._last_before(queries, begin_B, stop_B) - begin_B
 
     def weight_until(self, place: Tensor) -> Tensor:
-        """By place in the index; whatever it is for places without an entry."""
+        """Return the weights added up until each place in the index; any value for places without an
+        entry."""
         assert self.weights is not None, "time_interval_aware needs an index with weights; call weighted"
         until = self.weights.until
         return until.index_select(0, place.view(-1).clamp(max=len(until) - 1)).view(place.shape)
@@ -219,7 +220,7 @@ class NeighborIndex(NeighborLookup):
 
 @dataclass(frozen=True)
 class IndexHistories:
-    """What queries may choose from, in one index."""
+    """The entries of one index that queries may choose from."""
 
     index: NeighborIndex
     begin_B: Tensor

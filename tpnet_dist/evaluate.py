@@ -32,7 +32,7 @@ class EvaluateCommand:
     run: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder of a run."""
     negatives: Annotated[tuple[NegativeKind, ...] | None, arg(metavar="random|historical|inductive …")] = None
-    """Which negatives events are scored against."""
+    """The kinds of negatives that events are scored against."""
     mrr_negatives: Annotated[int | None, arg(metavar="COUNT")] = None
     """Rank each event against so many random destinations."""
     protocol: Annotated[Literal["dyglib", "stream"] | None, arg(metavar="dyglib|stream")] = None

@@ -19,7 +19,7 @@ _FLAG = re.compile(rf"--|-[a-zA-Z]|({_SECTIONS})\.[\w.-]+=")  # -1 is a number
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What a command takes."""
+    """The arguments that a command takes."""
 
     keys: Mapping[str, Key]
     switches: frozenset[str]
@@ -27,10 +27,10 @@ class CommandLine:
     positional_key: str
     """The key of the argument that follows no flag, or of all such arguments if it is a list."""
     positional_name: str
-    """What people call it."""
+    """The name that help and errors give it."""
 
     def read(self, args: list[str]) -> Layer:
-        """What each flag says, by key."""
+        """Return what each flag says, by key."""
         said: Layer = {}
         rest = list(args)
         while rest:
@@ -68,7 +68,7 @@ class CommandLine:
 
 
 def flag_value(args: list[str], name: str) -> str | None:
-    """What the last flag of this name says, if there is one."""
+    """Return what the last flag of this name says, if there is one."""
     value = None
     for number, arg in enumerate(args):
         flag, equals, said = arg.partition("=")

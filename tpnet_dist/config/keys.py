@@ -22,7 +22,7 @@ Layer = dict[str, object]
 
 
 class FileLayer(Layer):
-    """What a file or a preset says, and which it is."""
+    """The settings of a file or a preset, and which it is."""
 
     def __init__(self, values: Layer, where: str) -> None:
         super().__init__(values)
@@ -69,7 +69,7 @@ class Key:
     may_be_list: bool = False
     """Whether it is one value or several; as an argument several are one word, with commas."""
     words: tuple[str, ...] = ()
-    """What may be said instead of a value."""
+    """Words that may stand in place of a value."""
 
     def from_args(self, args: list[str]) -> object:
         """The value of the arguments after a flag."""

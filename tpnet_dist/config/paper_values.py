@@ -30,7 +30,7 @@ class PaperDataset:
     num_nodes: int
     num_events: int
     edge_features: int
-    """How many an event has."""
+    """The number of features that an event has."""
 
 
 def paper_value(

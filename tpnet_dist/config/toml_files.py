@@ -27,7 +27,8 @@ def read_layer(path: Path, model: str | None = None) -> Layer:
 
 
 def read_layers(preset: str | None, file: Path | None, model: str | None = None) -> list[Layer]:
-    """What a preset and then a file say, where they are given; `model`: what is said elsewhere."""
+    """Return what a preset and then a file say, where they are given; `model`: the model that is named
+    elsewhere."""
     trees: list[tuple[str, Layer]] = []
     if preset is not None:
         trees.append((f"preset {preset}", _preset_tree(preset)))

@@ -32,7 +32,7 @@ class TrainSettings:
     debug: bool
 
     def besides_config(self) -> dict[str, object]:
-        """What ranks must agree on too."""
+        """Return the options beside the configuration that ranks must agree on."""
         run_dir = str(self.run_dir) if self.run_dir else None
         return {
             "--run-dir": run_dir,
@@ -53,7 +53,7 @@ class OwnFlags:
     config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """A TOML file of settings, such as the config.toml of an earlier run."""
     run_dir: Annotated[Path | None, arg(metavar="DIR")] = None
-    """Where the run is kept; if it holds an interrupted run, that one goes on."""
+    """The folder in which the run is kept; if it holds an interrupted run, that one goes on."""
     continue_from: Annotated[Path | None, arg(metavar="RUN")] = None
     """Start from the weights, the optimizer and the settings of a run whose data folder has grown since. What
     its weights come to on the new split is measured first; events of its test part stay out of training."""

@@ -83,7 +83,7 @@ class CAWN(nn.Module):
         return logits_BC
 
     def embed(self, batch: LinkBatch) -> LinkEmbeddings:
-        """Of the ends of each link."""
+        """Compute the embeddings of the ends of each link."""
         num_events, num_ends = batch.ends_BS.shape
         trees, sides = trees_of(batch), Sides.of(num_events, num_ends)
         tokens = tokens_of(trees, sides)
@@ -103,7 +103,7 @@ class CAWN(nn.Module):
         return LinkEmbeddings(*embedding_BSK.unbind(1))
 
     def _walked(self, batch: LinkBatch, trees: list[TreeHop], sides: Sides, tokens: list[Tokens]) -> Tensor:
-        """What both LSTMs make of the walks that end with each token."""
+        """Return what both LSTMs make of the walks that end with each token."""
         position_of = self.positions(landings_of(trees, sides))
         lstms, walked = (self.feature_walks, self.position_walks), list[Tensor]()
         before: list[tuple[Tensor, Tensor]] = []
@@ -139,8 +139,8 @@ class CAWN(nn.Module):
         return torch.cat(parts, 1)
 
     def _taken(self, trees: list[TreeHop], sides: Sides, of_walk_ZM: Tensor) -> Tensor | None:
-        """Which walks take part; None: all. In profile `corrected` those that left the end, or the first of
-        an end that met nobody."""
+        """Return which walks take part; None: all. In profile `corrected` those that left the end, or the
+        first of an end that met nobody."""
         if self.profile == "published":
             return None
         left_ZM = of_walk_ZM >= len(sides.end_Z)

@@ -20,7 +20,7 @@ from tpnet_dist.models.common.precision import at_least_float32, in_product_type
 KEPT_PER_CHANNEL = 14
 """Numbers a layer keeps for the backward pass, per channel of every token; 14.7 were counted."""
 PIECES = 200
-"""Into which long rows are cut, if the number of sequences allows it."""
+"""The number of pieces that long rows are cut into, if the number of sequences allows it."""
 
 
 class TokenMixing(nn.Module):
@@ -46,7 +46,7 @@ class TokenMixing(nn.Module):
 
 
 class ChannelMixing(nn.Module):
-    """The same along the channels."""
+    """LayerNorm → linear → GELU → dropout → linear → dropout along the channels, added to the input."""
 
     def __init__(self, channels: int, hidden: int) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Mixer(nn.Module):
             MaskShape(tokens, 4 * channels),
             out,
         ] * num_layers
-        """What dropout is asked for, in this order."""
+        """The masks that dropout is asked for, in this order."""
 
     def forward(self, x_MZK: Tensor, dropout: Dropout) -> Tensor:
         dropout.expect(self.masks, x_MZK.shape[1])
@@ -122,7 +122,8 @@ def _along_tokens(x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
 
 
 class _AlongTokens(torch.autograd.Function):
-    """The same, whose gradient of the weight takes the host a third of the time."""
+    """Mixes along the tokens, with a gradient of the weight that takes the host a third of autograd's
+    time."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
@@ -165,7 +166,7 @@ def _normal_tokens(x_MZK: Tensor, eps: float) -> Tensor:
 
 
 class _NormalTokens(torch.autograd.Function):
-    """The same, in half as many passes as autograd takes."""
+    """Normalises along the tokens, in half as many passes as autograd takes."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x_MZK: Tensor, eps: float) -> Tensor:

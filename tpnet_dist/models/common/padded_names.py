@@ -42,9 +42,9 @@ class PaddedColumns:
     """Inputs of one weight, in pieces that the published code pads."""
 
     width: int
-    """Of a piece of ours."""
+    """The width of one of our pieces."""
     padded: int
-    """At the least, on the way out."""
+    """The least width that a piece is padded to on the way out."""
     pieces: int = 1
 
     def widened(self, narrow: Tensor | None, outputs: int) -> Tensor:
@@ -92,11 +92,12 @@ class PaddedStateNames:
     to_ours: Mapping[str, str]
     """Published name → ours; # is the number of a layer."""
     needed: tuple[str, ...]
-    """Without which it is no such checkpoint."""
+    """The names without which it is no such checkpoint."""
     sizes: Callable[[Mapping[str, Tensor]], dict[str, Any]]
     """Settings that the weights tell."""
     padded: Callable[[nn.Module], Mapping[str, PaddedColumns | PaddedParts]]
-    """Of our weights whose inputs are features; those of features that do not exist are not there."""
+    """The padding of our weights whose inputs are features; weights of features that do not exist are left
+    out."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
         self._require_known(state)

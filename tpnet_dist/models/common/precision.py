@@ -1,4 +1,4 @@
-"""What computes in bfloat16 under autocast, and what never does.
+"""Decides what computes in bfloat16 under autocast, and what never does.
 
 Matrix products of the dense model do, and the tokens between them. Rows, their inner products and logarithms,
 times, norms, logits and the loss do not: bfloat16 keeps 8 bits, too few for sums, for times of years and

@@ -1,4 +1,4 @@
-"""From what is known of the ends of links to their logits."""
+"""The predictor: computes logits from what is known of the ends of links."""
 
 from collections.abc import Sequence
 

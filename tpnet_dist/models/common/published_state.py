@@ -17,7 +17,7 @@ MIXER_MODULES = {
     "channel_feedforward.ffn.0": "channels.first",
     "channel_feedforward.ffn.3": "channels.second",
 }
-"""Of one layer of a mixer: published module → ours."""
+"""The names of one layer of a mixer: published module → ours."""
 
 
 def parameters_of(modules: Mapping[str, str]) -> dict[str, str]:
@@ -27,7 +27,7 @@ def parameters_of(modules: Mapping[str, str]) -> dict[str, str]:
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
-    """By names in which # is the number of a layer."""
+    """Translate a name by names in which # is the number of a layer."""
     number = _LAYER.search(name)
     new = names[without_layer_number(name)]
     return new.replace("#", number[2]) if number else new

@@ -54,7 +54,7 @@ class PostNormBlock(TransformerBlock):
         return self.added(x_ZMK, attended_ZMK, dropout)
 
     def added(self, x_ZQK: Tensor, attended_ZQK: Tensor, dropout: Dropout) -> Tensor:
-        """What comes of tokens and of what they attended to."""
+        """Return what becomes of tokens with what they attended to."""
         mixed_ZQK = self._normal(0, dropout.add(x_ZQK, self._after_attention(attended_ZQK, dropout)))
         fed_ZQK = self._fed_forward(mixed_ZQK, dropout, "relu")
         return self._normal(1, dropout.add(mixed_ZQK, fed_ZQK))

@@ -100,7 +100,7 @@ def _padded_edge_width(model: GraphMixer) -> int:
 
 
 def _padded_inputs(model: GraphMixer) -> dict[str, int]:
-    """How many columns the published weights have."""
+    """Return how many columns the published weights have."""
     channels = model.output.out_features
     return {
         "tokens.weight": _padded_edge_width(model) + len(model.time_encoding.phase),

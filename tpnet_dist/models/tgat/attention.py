@@ -19,7 +19,7 @@ from tpnet_dist.models.common.linear import linear
 from tpnet_dist.models.common.precision import at_least_float32
 
 MASKED = -1e10
-"""Of the released code: of slots that are all empty none is left out."""
+"""The score of empty slots in the released code: where all slots are empty, none is left out."""
 
 
 class TemporalAttention(nn.Module):
@@ -67,7 +67,7 @@ class TemporalAttention(nn.Module):
         )
 
     def _weights(self, query_TI: Tensor, keys_TMF: Sequence[Tensor], mask_TM: Tensor) -> Tensor:
-        """What of each neighbour each head takes: (T, M, h)."""
+        """Return the share that each head takes of each neighbour: (T, M, h)."""
         query_hTd: Tensor = self.query(query_TI).unflatten(1, (self.heads, -1)).transpose(0, 1)
         asked_hTK = torch.bmm(query_hTd, self._by_head(self.key).to(query_hTd.dtype))
         asked_TKh = asked_hTK.permute(1, 2, 0).expand(len(mask_TM), -1, -1)

@@ -28,7 +28,7 @@ class Level:
     """Node features of those in the slots; zero in empty ones."""
     edge_features_TMF: Tensor | None
     next_rows_TM: Tensor | None
-    """Which row of the next level stands in each slot; None in the last."""
+    """The row of the next level that stands in each slot; None in the last."""
     dropout: Dropout
 
 

@@ -1,4 +1,5 @@
-"""What compiled code does not look into; imported while compiling, for torch's compiler takes seconds to."""
+"""Functions that compiled code does not look into; imported while compiling, for torch's compiler takes
+seconds to."""
 
 import torch
 

@@ -30,7 +30,7 @@ Profile = Literal["paper", "published"]
 
 @dataclass(frozen=True)
 class LinkEmbeddings:
-    """What the logits of links are computed from."""
+    """The embeddings and pair features that the logits of links are computed from."""
 
     source_BCK: Tensor
     target_BCK: Tensor
@@ -98,7 +98,8 @@ class TPNet(nn.Module):
     def _inputs(
         self, query: LinkBatch, slots: TokenSlots | None = None
     ) -> tuple[TokenSlots, Gathered | None]:
-        """What is worked on, and what is read by position; on the host forms read as they go."""
+        """Return the slots that are worked on, and what is read by position; on the host forms read as they
+        go."""
         mask_empty = self.profile == "paper"
         if torch.compiler.is_compiling():
             from tpnet_dist.models.tpnet.compiled_inputs import compiled_inputs

@@ -29,7 +29,7 @@ from tpnet_dist.models.tpnet.token_slots import TokenSlots
 
 @dataclass(frozen=True)
 class PairInputs:
-    """What the MLP gets of every pair that scoring takes. A neighbour is the first of its pair."""
+    """The MLP's inputs for every pair that scoring takes. A neighbour is the first of its pair."""
 
     source_neighbors_JS: Tensor
     """Neighbours of sources, with the source and with each destination."""
@@ -44,9 +44,9 @@ class PairValues:
     """The features of all these pairs."""
 
     sources_JP: Tensor
-    """Of neighbours of sources with the source."""
+    """Features of neighbours of sources with the source."""
     sources_JCP: Tensor
-    """Of the same with each destination."""
+    """Features of neighbours of sources with each destination."""
     targets_Y2P: Tensor
     links_BCP: Tensor
 
@@ -55,7 +55,7 @@ class PairFeatures(nn.Module):
     """MLP on log(1 + ReLU(inner products)); without `scale` on the inner products themselves."""
 
     kept_A: Tensor | None
-    """Which of the L² products of two rows are taken, as positions; None: all."""
+    """The positions of those of the L² products of two rows that are taken; None: all."""
 
     def __init__(
         self, hops: int, *, timescales: int = 1, cross_timescales: bool = False, scale: bool

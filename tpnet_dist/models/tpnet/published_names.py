@@ -53,9 +53,9 @@ _NEEDED = (
     "0.embedding_module.mlp_mixers.0.token_norm.weight",
     "1.fc1.weight",
 )
-"""Without these the sizes are unknown, or a whole part is missing."""
+"""Names without which the sizes are unknown, or a whole part is missing."""
 RANDOM_FEATURES = "0.random_projections.random_projections.0"
-"""Under which a checkpoint holds the random features its rows started from."""
+"""The name under which a checkpoint holds the random features its rows started from."""
 _MEMORY = re.compile(r"0\.random_projections\.(begging_time|now_time|random_projections\.)|1\.random_proj")
 
 
@@ -107,7 +107,7 @@ class TPNetStateNames:
     def to_published(
         self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """With features padded as the published code pads them."""
+        """Return the weights by published names, with features padded as the published code pads them."""
         assert isinstance(model, TPNet)
         channels = model.predictor.first.out_features
         widths = {"node_width": channels, "edge_width": max(channels, model.edge_width)}
@@ -196,7 +196,7 @@ def _weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _kept_columns(model: TPNet, node_width: int, edge_width: int) -> Tensor:
-    """Which columns of a token weight for features padded to these widths the model has."""
+    """Return which columns of a token weight for features padded to these widths the model has."""
     time_width = len(model.time_encoding.phase)
     pair_columns = 2 * model.pair_features.width if model.pair_features else 0
     edge_start = node_width + time_width

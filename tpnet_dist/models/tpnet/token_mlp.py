@@ -1,4 +1,4 @@
-"""From what is known of a neighbour to its token.
+"""The MLP that makes a neighbour's token of what is known of the neighbour.
 
 The inputs are, in this order, the neighbour's node feature, the time encoding and the edge feature (together
 the slot's own inputs, features of width zero if there are none), then f(neighbour, source) and f(neighbour,

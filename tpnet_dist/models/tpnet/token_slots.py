@@ -35,13 +35,14 @@ class TokenSlots:
     target_Y: Tensor
     """Positions in (B, C, M), flat."""
     token_MZ: Tensor
-    """For each slot of each sequence, which of the J·C + Y + 1 tokens; the last is the zero."""
+    """The token of each slot of each sequence, among J·C + Y + 1; the last is the zero."""
     pairs: PairList | None = None
-    """What is paired, as one list; not made for the host."""
+    """The pairs of these slots as one list; not made for the host."""
 
     @classmethod
     def for_batch(cls, query: LinkBatch, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
-        """As they were prepared, or else chosen where the mask lies, which should be the host, and sent."""
+        """Return the slots that were prepared, or else choose them where the mask lies, which should be the
+        host, and send them."""
         if isinstance(query.prepared, TokenSlots):
             return query.prepared
         mask_BSM, device = query.neighbor_mask_BSM, query.ends_BS.device
@@ -58,7 +59,7 @@ class TokenSlots:
 
     @classmethod
     def with_pairs(cls, mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
-        """For a device."""
+        """Choose the slots and list their pairs, as a device wants them."""
         slots = cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
         return replace(slots, pairs=PairList.of(slots.source_J, slots.target_Y, mask_BSM.shape))
 
@@ -67,7 +68,7 @@ class TokenSlots:
         return [self.source_J, self.target_Y, self.token_MZ, *pairs]
 
     def at(self, tensors: Sequence[Tensor]) -> "TokenSlots":
-        """The same with its tensors elsewhere."""
+        """Return these slots with their tensors replaced by these copies, which may lie on another device."""
         source_J, target_Y, token_MZ, *pairs = tensors
         return TokenSlots(source_J, target_Y, token_MZ, PairList(*pairs) if pairs else None)
 
@@ -112,7 +113,7 @@ def size_class(number: int) -> int:
 
 
 def _padded(slots_A: Tensor) -> Tensor:
-    """With the first slot, again and again, up to the next size class."""
+    """Pad positions with the first slot, again and again, up to the next size class."""
     return F.pad(slots_A, (0, size_class(len(slots_A)) - len(slots_A)))
 
 

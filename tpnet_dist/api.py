@@ -53,7 +53,7 @@ class Run:
 
     @property
     def results(self) -> dict[str, Any] | None:
-        """What results.json holds; None before the run is finished."""
+        """The contents of results.json; None before the run is finished."""
         results = RunFolder(self.path).results()
         return None if results is None else results.to_json()
 

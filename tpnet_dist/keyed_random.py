@@ -22,7 +22,8 @@ Integers = npt.NDArray[np.integer]
 
 
 class SampleKey(NamedTuple):
-    """What all draws of an epoch share; the number of the event or query and the slot come on top."""
+    """The part of the key that all draws of an epoch share; the number of the event or query and the slot
+    come on top."""
 
     seed: int
     epoch: int
@@ -120,7 +121,7 @@ def _shift(state: Tensor, bits: int) -> Tensor:
 
 
 def _signed(value: int) -> int:
-    """The same 64 bits as an int64."""
+    """Return the same 64 bits as a signed integer."""
     return (value + 2**63) % 2**64 - 2**63
 
 

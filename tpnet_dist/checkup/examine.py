@@ -78,7 +78,7 @@ def _train(findings: Findings, what: ShortTraining, folder: Path, device: str, r
 
 
 def _predictions(findings: Findings, folder: Path, device: str) -> list[Prediction]:
-    """For devices that the planner knows."""
+    """Return what the planner expects of each training, for devices that it knows."""
     predictions = []
     for trained in findings.trainings:
         known = _planned_device(findings, trained)

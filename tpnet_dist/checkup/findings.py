@@ -9,10 +9,10 @@ from tpnet_dist.files.readable import readable_bytes
 from tpnet_dist.training.step_profile import EXCHANGE_PHASES, IDLE, MODEL_PHASES
 
 WIDTH = 26
-"""Of the first column."""
+"""The width of the first column."""
 MOST_RELATIVE = {"cpu": 1e-6, "cuda": 1e-3}
-"""By how much a loss may differ from one CPU rank's: Adam's first steps are as long for gradients of rounding
-alone, and rounding on GPUs is another."""
+"""The largest relative difference of a loss from one CPU rank's: Adam's first steps are as long for gradients
+of rounding alone, and rounding on GPUs is another."""
 
 
 @dataclass(frozen=True)

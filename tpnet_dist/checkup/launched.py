@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 MOST_SECONDS = 900
-"""After which ranks are ended: a collective that hangs is a finding too."""
+"""The time after which ranks are ended: a collective that hangs is a finding too."""
 
 
 class RanksFailedError(Exception):

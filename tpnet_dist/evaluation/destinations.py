@@ -20,7 +20,7 @@ class Destinations:
 
     @classmethod
     def of(cls, *views: EventView) -> "Destinations":
-        """Of the parts of a log, in order."""
+        """Collect the destinations of the parts of a log, which must be given in order."""
         log = views[0].log
         moments = np.zeros(len(log), np.int64)
         dst, index = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
@@ -39,5 +39,5 @@ class Destinations:
         return np.where(last_Q < 0, 0.0, 1.0 + self._moments[last_Q])
 
     def popularity(self, src_Q: NodeIds, dst_Q: NodeIds, before_event: int) -> Scores:
-        """How many events had it as their destination."""
+        """Return how many earlier events had each node as their destination."""
         return self._history.count_before(np.zeros_like(dst_Q), dst_Q, before_event).astype(np.float64)

@@ -86,7 +86,7 @@ class EdgeBank:
 
     @cached_property
     def _sums_of_gaps(self) -> npt.NDArray[np.float64]:
-        """After each event, the sum over edges of the mean gap between their events."""
+        """The sum over edges of the mean gap between their events, after each event."""
         edge_B, event_B = self._history.events_by_edge()
         order_B = np.searchsorted(self._positions_B, event_B)
         time_B = self._times_B[order_B]

@@ -29,7 +29,7 @@ EVALUATION_KEY = SampleKey(0, 0)
 """Evaluation draws the same negatives in every epoch and for every seed, so that figures compare."""
 LINKS_PER_PIECE = 2000
 PIECES_PER_LOOK = 10
-"""How often ranks ask one another whether to stop."""
+"""The number of pieces after which ranks ask one another whether to stop."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Scorer:
     """The speed of passes in which each event has many competitors."""
 
     def events_per_second(self) -> EventsPerSecond:
-        """How fast it was: events while they were not ranked, links of any kind."""
+        """Return how fast scoring was: events while they were not ranked, links of any kind."""
         scored, ranked = self.speed, self.ranking_speed
         links = Speed(0, scored.links + ranked.links, scored.seconds + ranked.seconds)
         return EventsPerSecond(score=scored.events_per_second, links=links.links_per_second)

@@ -74,17 +74,18 @@ class EdgeHistory:
         return np.maximum(last_Q, -1)
 
     def count_before(self, src_Q: NodeIds, dst_Q: NodeIds, position: int) -> Positions:
-        """How many events each edge has before a position."""
+        """Return how many events each edge has before a position."""
         rank_Q, place_Q = self._places_before(src_Q, dst_Q, position)
         count_Q: Positions = place_Q - np.searchsorted(self._events_B, rank_Q * self._span)
         return np.where(rank_Q >= 0, count_Q, 0)
 
     def num_edges_before(self, position: int) -> int:
-        """How many distinct edges there are before a position."""
+        """Return how many distinct edges there are before a position."""
         return int(np.searchsorted(self._sorted_first_positions, position))
 
     def events_by_edge(self) -> tuple[Positions, Positions]:
-        """Of all events, edge by edge in the order of `keys_G`: the edge's number, and the position."""
+        """Return for all events, edge by edge in the order of `keys_G`, the edge's number and the
+        position."""
         edge_B, position_B = np.divmod(self._events_B, self._span)
         return edge_B, position_B
 

@@ -20,11 +20,11 @@ class FeatureColumn:
     """One column of raw features and what is made of it."""
 
     name: str
-    """As in the files; of a column of lists, with the place in brackets."""
+    """The column's name in the files; for a column of lists, with the place in brackets."""
     categories: tuple[str, ...] = ()
     """One value of 0 or 1 for each; empty for a column of numbers."""
     fill: float | None = None
-    """In place of missing values; None: they are refused."""
+    """The value that takes the place of missing ones; None: they are refused."""
     shift: float = 0.0
     scale: float = 1.0
     """Values are (value - shift) / scale."""
@@ -50,8 +50,8 @@ def transform(columns: Sequence[FeatureColumn], raw: Matrix) -> Matrix:
 
 
 def raw_values(columns: Sequence[FeatureColumn], column_of: Callable[[str], pa.Array]) -> Matrix:
-    """What `transform` takes, of later rows. InputError, without the file's name, for a value that is
-    none."""
+    """Return the values that `transform` takes, of later rows. InputError, without the file's name, for a
+    value that is none."""
     parts = []
     for column in columns:
         name, bracket, place = column.name.partition("[")

@@ -47,12 +47,12 @@ class Version:
     nodes: int
     last_time: float
     shards: int
-    """How many."""
+    """The number of shards."""
     sha256: str
-    """Of the checksums of all its files."""
+    """The checksum of the checksums of all its files."""
     node_ids: FileRecord | None = None
-    """Of the nodes that it added; as all files below None for the conversion, whose files the manifest
-    names."""
+    """The file of the nodes that it added. For the conversion this and all files below are None: the manifest
+    names them."""
     edge_features: FeatureRecord | None = None
     node_features: FeatureRecord | None = None
     sources: tuple[SourceRecord, ...] = ()
@@ -81,6 +81,7 @@ def is_data_file(name: str) -> bool:
 
 
 def part_name(name: str, version: int) -> str:
-    """What a version adds to a file: `node_ids.parquet` goes on in `node_ids-00001.parquet`."""
+    """Return the name of what a version adds to a file: `node_ids.parquet` goes on in
+    `node_ids-00001.parquet`."""
     stem, _, suffix = name.partition(".")
     return f"{stem}-{version:05d}.{suffix}" if version else name

@@ -17,7 +17,7 @@ from tpnet_dist.files.typed_json import from_json, to_json
 MANIFEST_NAME = "manifest.json"
 FORMAT_NAME = "tpnet_dist event log"
 FORMAT_VERSION, GROWN_FORMAT_VERSION = 2, 3
-"""Of a folder as it was converted, and of one that events were appended to."""
+"""The format of a folder as it was converted, and of one that events were appended to."""
 READABLE_VERSIONS = (1, 2, 3)
 SECONDS_PER_TICK = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 MAX_NODES = 2**31 - 1
@@ -38,7 +38,7 @@ class Manifest:
     time_dtype: TimeType
     """`int64` when every time is whole, else `float64`."""
     time_unit: TickUnit
-    """What one unit of the time column is."""
+    """The unit of the time column."""
     first_time: float
     """An int where times are."""
     last_time: float
@@ -50,7 +50,7 @@ class Manifest:
     edge_features: FeatureRecord | None = None
     node_features: FeatureRecord | None = None
     source: dict[str, object]
-    """Which command made the folder, from what. For people; nothing reads it."""
+    """The command that made the folder, and its input. For people; nothing reads it."""
     preparation: Preparation | None = None
     """How rows of the user's files became events; None for logs that were made otherwise."""
     versions: tuple[Version, ...] = ()
@@ -62,7 +62,7 @@ class Manifest:
 
     @property
     def span_seconds(self) -> float:
-        """From the first event to the last."""
+        """The seconds from the first event to the last."""
         return (self.last_time - self.first_time) * self.seconds_per_tick
 
     def files(self) -> list[FileRecord]:
@@ -83,7 +83,7 @@ class Manifest:
         return replace(grown, versions=(*self.versions, version))
 
     def at(self, log_id: str) -> "Manifest | None":
-        """What the manifest was when the log had this id; None if it never had."""
+        """Return the manifest as it was when the log had this id; None if it never had."""
         place = next((n for n, each in enumerate(self.history) if each.log_id == log_id), None)
         if place is None or place == len(self.history) - 1:
             return None if place is None else self
@@ -107,7 +107,7 @@ class Manifest:
         return [record for record in records if record is not None]
 
     def prefix_sha256(self, place: int) -> str:
-        """Of all files of a version."""
+        """Return the checksum of all files of a version."""
         records = [*self.shards[: self.versions[place].shards], *self._converted()]
         records += [record for version in self.versions[: place + 1] for record in version.added()]
         return hashlib.sha256("".join(record.sha256 for record in records).encode()).hexdigest()
@@ -128,8 +128,8 @@ class Manifest:
         )
 
     def content(self) -> dict[str, str]:
-        """What ranks that see the same data agree on. The log's name alone does not tell features of other
-        files apart."""
+        """Return what ranks that see the same data agree on. The log's name alone does not tell features of
+        other files apart."""
         return {
             "log_id": self.log_id,
             **{f"sha256 of {record.file}": record.sha256 for record in self.files()},

@@ -61,8 +61,8 @@ class RandomDestinations:
 
 @dataclass(frozen=True)
 class _Allowed:
-    """What negatives of the moments first … last may be: the first `num_seen` edges without some places, and
-    pairs of a source and a destination without some numbers."""
+    """The pairs that negatives of the moments first … last may be: the first `num_seen` edges without some
+    places, and pairs of a source and a destination without some numbers."""
 
     moments: tuple[int, int]
     num_seen: int

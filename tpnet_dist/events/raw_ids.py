@@ -105,7 +105,7 @@ class RawIds:
             self.newcomers.append(newcomer)
 
     def raw_of(self, dense: Dense) -> npt.NDArray[Any]:
-        """What the user calls these nodes: int64, or objects that are text."""
+        """Return the names that the user calls these nodes by: int64, or objects that are text."""
         names = np.array([raw for _, raw in self.newcomers], dtype=self._raw.dtype)
         is_new = dense >= self.first_new
         raw = np.empty(dense.shape, self._raw.dtype)
@@ -114,7 +114,7 @@ class RawIds:
         return raw
 
     def is_node(self, dense: Dense) -> npt.NDArray[np.bool_]:
-        """Whether it is one of the log, or one that was admitted."""
+        """Return whether each node is one of the log, or one that was admitted."""
         is_of_log = (dense >= 0) & (dense < len(self._raw))
         is_new = (dense >= self.first_new) & (dense < self.first_new + len(self.newcomers))
         found: npt.NDArray[np.bool_] = is_of_log | is_new

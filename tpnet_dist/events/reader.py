@@ -82,8 +82,8 @@ class EventLog:
         return joined_features(self.folder, self._records("node_features"))
 
     def raw_ids(self) -> pa.Table:
-        """What the user calls each node: row = dense id; columns raw_id, degree (of events up to the version
-        of the log that brought the node) and, if bipartite, side."""
+        """Return a table of the nodes' raw ids: row = dense id; columns raw_id, degree (of events up to the
+        version of the log that brought the node) and, if bipartite, side."""
         parts = [self._raw_ids_in(record) for record in self.manifest.parts_of("node_ids")]
         table = parts[0]
         if len(parts) > 1:

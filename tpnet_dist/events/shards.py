@@ -81,7 +81,7 @@ class ShardWriter:
 
     @property
     def _number(self) -> int:
-        """Of the shard that is written."""
+        """The number of the shard that is written."""
         return self._first_number + len(self.records)
 
     def _flush(self, *, keep_remainder: bool) -> None:

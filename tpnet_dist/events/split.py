@@ -34,7 +34,7 @@ class Split:
     """All nodes without a training event: the new ones and those that come too late."""
 
     def is_inductive(self, events: EventColumns) -> EventMask:
-        """Which events touch a node unseen in training."""
+        """Return which events touch a node unseen in training."""
         return touches(self.unseen_nodes, events)
 
     def inductive(self, part: EventView) -> EventView:
@@ -42,8 +42,8 @@ class Split:
         return EventView(part.log, part.start, part.stop, touching_nodes=self.unseen_nodes)
 
     def known_before(self, part: PartName) -> EventView:
-        """All events, those of new nodes too, no later than the last one of the part before: DyGLib's rule of
-        what `inductive` negatives must not be."""
+        """Return all events, those of new nodes too, no later than the last one of the part before: DyGLib's
+        rule of what `inductive` negatives must not be."""
         before = self.train if part == "val" else self.val
         last = int(before.read(len(before) - 1, len(before)).index[0])
         times = before.log.read(last, before.stop).time

@@ -17,7 +17,7 @@ _DURATIONS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), (
 
 
 def date_of(seconds: float) -> str:
-    """Since 1970."""
+    """Return the date of a time in seconds since 1970."""
     return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -25,7 +25,7 @@ class SelectedEvents:
     index: Positions
     """The events' numbers in the log: rows of its edge features."""
     moment: Positions
-    """For each, the number of the log's first event at the same time; all before that are earlier."""
+    """The number of the log's first event at the same time as each event; all before that are earlier."""
     columns: EventColumns
 
     def __len__(self) -> int:
@@ -188,7 +188,7 @@ def _first_at(log: EventLog, time: np.int64 | np.float64, event: int) -> int:
 
 
 def touches(nodes: NodeMask, events: EventColumns) -> EventMask:
-    """Which events have an end among `nodes`."""
+    """Return which events have an end among `nodes`."""
     return nodes[events.src] | nodes[events.dst]
 
 

@@ -38,7 +38,7 @@ class LineCount:
         self._before = block[-1:]
 
     def num_lines(self) -> int:
-        """At the end of the file."""
+        """Return the number of lines that hold something; call it at the end of the file."""
         if self._pending_return:
             self._pending_return = False
             self.add(_NEWLINE)
@@ -46,7 +46,7 @@ class LineCount:
 
 
 def _num_empty(block: bytes) -> int:
-    """Ends of lines right behind ends of lines."""
+    """Count ends of lines that directly follow ends of lines."""
     if b"\n\n" not in block:
         return 0
     is_end = np.frombuffer(block, np.uint8) == ord(_NEWLINE)

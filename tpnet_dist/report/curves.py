@@ -17,7 +17,7 @@ class EpochTime:
 
 @dataclass
 class Curve:
-    """What one seed wrote."""
+    """The losses and figures that one seed wrote."""
 
     losses: dict[int, float] = field(default_factory=dict)
     """Losses by step of the optimizer."""

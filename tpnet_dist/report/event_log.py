@@ -31,7 +31,7 @@ class Recognition:
 
     dataset: PaperDataset
     by: str
-    """What it was recognised by, for people."""
+    """The property that it was recognised by, for people."""
     doubts: tuple[str, ...]
 
 

@@ -5,7 +5,7 @@ import math
 from tpnet_dist.report.blocks import Text
 
 GAP = "–"
-"""What is shown where there is no figure."""
+"""The text that is shown where there is no figure."""
 
 
 def number(value: float, digits: int) -> str:

@@ -20,7 +20,7 @@ from tpnet_dist.report.series import series_of
 
 @dataclass(frozen=True)
 class ShownRun:
-    """What the page says of one run."""
+    """The page's contents on one run."""
 
     name: str
     lead: str
@@ -48,7 +48,7 @@ def write_page(folders: Sequence[Path], out: Path) -> Path:
 
 
 def page(runs: Sequence[Run], now: datetime) -> str:
-    """What comes from files is text wherever it stands: the templates escape it."""
+    """Render the page. What comes from files is text wherever it stands: the templates escape it."""
     heading = ", ".join(dict.fromkeys(run.title for run in runs))
     templates = Environment(
         loader=PackageLoader("tpnet_dist.report"),

@@ -43,7 +43,7 @@ class Mark:
     name: str
     attributes: dict[str, str]
     text: str = ""
-    """What it shows, of a text."""
+    """The text that a text element shows."""
     hint: str = ""
     """Shows where a pointer rests."""
 
@@ -126,7 +126,7 @@ def axis_around(
 
 
 def digits_of(axis: Axis, most: int = 5) -> int:
-    """How many the ticks of an axis need."""
+    """Return how many digits the ticks of an axis need."""
     ticks = axis.ticks(most)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 1.0
     return max(0, -math.floor(math.log10(step) + 1e-9))

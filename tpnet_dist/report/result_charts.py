@@ -38,7 +38,7 @@ class Shown:
     hint: str
     value: Spread
     lane: float = 0.0
-    """How far below the middle of its row, so that series do not hide one another."""
+    """The distance below the middle of its row, so that series do not hide one another."""
 
 
 Rows = dict[tuple[str, str], list[Shown]]

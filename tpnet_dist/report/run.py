@@ -27,7 +27,7 @@ class Run:
     results: Results | None
     """Results, with what was evaluated later; None before the run is finished."""
     mrr_negatives: int
-    """Among how many destinations events were ranked; 0: they were not."""
+    """The number of destinations that events were ranked among; 0: they were not ranked."""
     curves: Curves
     log: EventLogFacts
     log_id: str | None
@@ -36,11 +36,11 @@ class Run:
     phases: list[PhaseSeconds]
     """Seconds by rank and phase of a run that was traced."""
     last_written: datetime | None
-    """When its metrics last grew."""
+    """The time at which its metrics last grew."""
 
     @property
     def title(self) -> str:
-        """What it was trained on."""
+        """The name of what it was trained on."""
         return self.recognition.dataset.name if self.recognition else self.log.name
 
     def by_seed(self) -> dict[int, SeedResults]:
@@ -73,7 +73,8 @@ def read_run(folder: Path) -> Run:
 
 
 def _with_evaluation(results: Results, later: Results) -> Results:
-    """What the run has stays as it is; speed and memory are those of training."""
+    """Add what was evaluated later. What the run has stays as it is; speed and memory are those of
+    training."""
     seeds = {
         seed: replace(own, val=_filled(own.val, also.val), test=_filled(own.test, also.test))
         if (also := later.seeds.get(seed))

@@ -74,7 +74,7 @@ def _about_the_figures(run: Run) -> Paragraph:
 
 
 def _not_evaluated(run: Run) -> Paragraph | None:
-    """What a reader may miss, and how to get it: training evaluates what its settings ask for."""
+    """Say what a reader may miss, and how to get it: training evaluates what its settings ask for."""
     series = Series((run,))
     missing = [
         f"{kind} negatives" for kind in KINDS if not series.figure("test", SETTINGS[0], kind, "ap")
@@ -102,7 +102,7 @@ def training_section(run: Run) -> Section | None:
 
 
 def _epochs_table(run: Run) -> Folded | None:
-    """The same as the curves, for those who do not see them."""
+    """Return the figures of the curves as a table, for those who do not see them."""
     columns = [(part, setting, metric) for metric in ("ap", "auc") for part in PARTS for setting in SETTINGS]
     shown = [
         column
@@ -238,7 +238,7 @@ def data_section(run: Run) -> Section:
 
 
 def settings_section(run: Run) -> Section:
-    """What was chosen, and, folded, everything."""
+    """Show the settings that were chosen, and, folded, all of them."""
     values, defaults = values_of(run.config), defaults_for(run.config)
     shown = {key: Text(setting_value(value), is_code=True) for key, value in values.items()}
     changed = [key for key, value in values.items() if value != defaults[key]]

@@ -70,7 +70,7 @@ class Series:
         return found.mean if found else None
 
     def metrics(self) -> set[str]:
-        """Which the test events have."""
+        """Return the metrics that the test events have."""
         return {
             metric
             for results in self._seed_results()

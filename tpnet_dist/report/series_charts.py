@@ -25,7 +25,7 @@ from tpnet_dist.report.plot import (
 from tpnet_dist.report.series import Series, training_speed
 
 SETTING = "transductive"
-"""What epochs are chosen by."""
+"""The setting whose figures choose the best epoch."""
 BAR, FOOT = 42, 46
 Points = list[tuple[int, float]]
 

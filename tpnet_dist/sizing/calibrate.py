@@ -118,7 +118,7 @@ def _link() -> tuple[float, float]:
 
 
 def _time_trips() -> None:
-    """What each of the two ranks does; the first prints its seconds."""
+    """Time the trips that each of the two ranks makes; the first prints its seconds."""
     with join_world() as world:
         exchange, seconds = world.new_exchange(), []
         for num_rows in (_LINK_ROWS, _SMALL_ROWS):
@@ -134,7 +134,7 @@ def _base_bytes() -> int:
 
 
 def _run_on_cores(args: list[str]) -> str:
-    """What a process prints that has one thread and sees no GPU."""
+    """Return what a process prints that has one thread and sees no GPU."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [sys.executable, *args], env=environment, capture_output=True, text=True, check=False

@@ -15,7 +15,7 @@ from tpnet_dist.sizing.rank_memory import RankMemory
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """What one rank computes on. Bytes and seconds; see devices.toml for each figure."""
+    """The device that one rank computes on. Bytes and seconds; see devices.toml for each figure."""
 
     title: str
     source: str
@@ -27,9 +27,10 @@ class Device:
     host_memory_bytes: int
     ranks_per_host: int
     base_bytes: int
-    """What a process holds before it has any data, on the device."""
+    """The bytes that a process holds on the device before it has any data."""
     host_base_bytes: int = 3_000_000_000
-    """The same in host memory, beside a GPU; assumed, see devices.toml."""
+    """The bytes that a process beside a GPU holds in host memory before it has any data; assumed, see
+    devices.toml."""
     bfloat16_flops: float | None = None
     tf32_flops: float | None = None
     flops_share: float = 0.7
@@ -45,7 +46,7 @@ class Device:
     host_seconds_per_slot: float = 4e-7
     """Seconds to find a neighbour and plan the fetch of its row, on a core of the host."""
     interpreter_share: float = 0.5
-    """Of planning, the share that holds Python's interpreter, so that no operation is started meanwhile."""
+    """The share of planning that holds Python's interpreter, so that no operation is started meanwhile."""
     is_host: bool = False
     """Whether rows, model and planning share the same cores and the same memory."""
 

@@ -20,7 +20,7 @@ found."""
 
 
 class LogSize(Protocol):
-    """What sizes depend on: a log, or the idea of one."""
+    """The size of a log that exists, or of one that is only planned."""
 
     @property
     def num_nodes(self) -> int: ...
@@ -33,9 +33,9 @@ def slots_of(config: Config, events: int) -> int:
 
 
 def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
-    """What a rank works with in a training step, at the least: the rows of neighbours, slot by slot and once
-    more in the order of their products, and what the model keeps. Other layers come on top. Of ranks with
-    uneven slices the mean, since those of a host share its memory."""
+    """Return the least memory that a rank works with in a training step: the rows of neighbours, slot by slot
+    and once more in the order of their products, and what the model keeps. Other layers come on top. For
+    ranks with uneven slices this is the mean, since those of a host share its memory."""
     events, spec = -(-config.training.batch_size // num_ranks), spec_of(config)
     needs = spec.needs(config)
     row = row_bytes_of(config, log) if needs.rows else 0

@@ -48,7 +48,7 @@ class Plan:
     remedies: list[str]
     largest: LogShape | None
     traffic: RowTraffic
-    """Of one rank."""
+    """The traffic of one rank."""
     is_counted: bool
     """Whether traffic was counted from a real log; else it is expected for a random one."""
     exchanged_bytes: int

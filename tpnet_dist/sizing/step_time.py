@@ -54,13 +54,13 @@ class StepTime:
         return max(self.products + self.memory, self.calls, self.host, self.link)
 
     def times(self, count: int) -> "StepTime":
-        """So many of them."""
+        """Return the time of so many steps."""
         parts = {name: count * getattr(self, name) for name in _PARTS}
         return StepTime(**parts, is_host=self.is_host)
 
     @property
     def bottleneck(self) -> str:
-        """The part that takes longest; for a GPU, which of those that go on side by side."""
+        """The part that takes longest; for a GPU, the longest of those that go on side by side."""
         parts = {name: getattr(self, name) for name in _PARTS}
         if not self.is_host:
             kernels = {name: parts.pop(name) for name in ("products", "memory")}
@@ -110,7 +110,7 @@ def scoring_step_time(
 
 
 def _on(device: Device, cost: Cost) -> Cost:
-    """On a GPU with the operations around the model."""
+    """Return the cost of the model on a device; on a GPU with the operations around the model."""
     return cost if device.is_host else replace(cost, operations=cost.operations + OPERATIONS_BESIDE_MODEL)
 
 

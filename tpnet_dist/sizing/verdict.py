@@ -16,7 +16,7 @@ _MOST_RANKS = 4096
 
 @dataclass(frozen=True)
 class PlaceBytes:
-    """What is needed and what there is, on a device or on a host with all its ranks."""
+    """The bytes that are needed and those that there are, on a device or on a host with all its ranks."""
 
     place: Place
     needed: int

@@ -178,13 +178,13 @@ class CheckpointFolder:
 
 
 def newest_step_facts(folder: Path) -> dict[str, Any] | None:
-    """What the newest checkpoint that is whole says of its run; None if there is none."""
+    """Return what the newest checkpoint that is whole says of its run; None if there is none."""
     found = _newest_whole(folder)
     return None if found is None else found[1]
 
 
 def newest_optimizer(folder: Path) -> OptimizerState:
-    """The optimizer's state in the newest checkpoint that is whole; empty if there is none."""
+    """Return the optimizer's state in the newest checkpoint that is whole; empty if there is none."""
     found = _newest_whole(folder)
     return {} if found is None else _sorted_out(read_tensors(found[0]))[1]
 

@@ -25,7 +25,7 @@ from tpnet_dist.training.run_folder import RunFolder, seed_folder
 from tpnet_dist.training.weights_file import read_state
 
 BEFORE_NAME = "before.json"
-"""What the weights of the other run came to, in a seed's folder of checkpoints."""
+"""The file, in a seed's folder of checkpoints, of the figures of the other run's weights."""
 
 
 def log_id_of(run: RunFolder) -> str | None:
@@ -46,7 +46,7 @@ class Prefix:
 
     log_id: str
     said: str
-    """What happened, for people."""
+    """The sentence that tells people what happened."""
 
 
 def prefix_of(run_dir: Path, config: Config) -> Prefix | None:
@@ -98,7 +98,7 @@ class OtherRun:
     path: Path
     config: Config
     log: EventLog
-    """As it was for that run."""
+    """The log as it was for that run."""
 
     @classmethod
     def of(cls, path: Path, config: Config) -> "OtherRun":
@@ -128,7 +128,7 @@ class OtherRun:
 
     @property
     def width(self) -> int:
-        """Of its rows: more events would make them wider by default."""
+        """The width of its rows: more events would make them wider by default."""
         return self.config.memory.width or default_width(len(self.log), self.log.num_nodes)
 
     def held_out(self) -> tuple[int, int]:
@@ -139,17 +139,17 @@ class OtherRun:
 
 @dataclass(frozen=True)
 class Start:
-    """What a seed starts from."""
+    """The state that a seed starts from."""
 
     weights: dict[str, Any]
     epoch: int
-    """Of the weights, in their own run: rows start from its random features."""
+    """The epoch that the weights are of, in their own run: rows start from its random features."""
     optimizer: OptimizerState
     path: Path
 
 
 def start_of(config: Config, seed: int) -> Start:
-    """The best weights of the same seed of the other run, and its optimizer's newest state."""
+    """Return the best weights of the same seed of the other run, and its optimizer's newest state."""
     run = Path(config.training.continue_from)
     folder = seed_folder(run, seed)
     path = folder / BEST_NAME
@@ -162,7 +162,7 @@ def start_of(config: Config, seed: int) -> Start:
 
 
 def read_before(folder: Path) -> dict[str, Figures] | None:
-    """What was measured when the seed began; None if it has not been."""
+    """Return what was measured when the seed began; None if nothing was."""
     path = folder / BEFORE_NAME
     if not path.is_file():
         return None

@@ -15,7 +15,7 @@ from tpnet_dist.batches.link_batches import Microbatch
 from tpnet_dist.models.link_batch import LinkBatch
 
 COMPILED_PREFIX = "_orig_mod."
-"""Of the names of weights of a compiled model."""
+"""The prefix that names of weights have in a compiled model."""
 
 
 class MicrobatchScorer(nn.Module):

@@ -1,4 +1,4 @@
-"""Where a seed's training stands; saved whole with every checkpoint."""
+"""The state of a seed's training; saved whole with every checkpoint."""
 
 from dataclasses import dataclass
 

@@ -138,7 +138,7 @@ class RunFolder:
 
 
 def seed_folder(run: Path, seed: int) -> Path:
-    """Where a seed's checkpoints are."""
+    """Return the folder of a seed's checkpoints."""
     return run / "checkpoints" / f"seed-{seed}"
 
 

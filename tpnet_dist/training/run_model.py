@@ -1,4 +1,4 @@
-"""What learns in a run: the parts that score, and the step that trains the model, for one seed."""
+"""The parts that learn in a run: those that score, and the step that trains the model, for one seed."""
 
 import gc
 from dataclasses import dataclass

@@ -50,7 +50,8 @@ class Settings:
 
 
 def run_variant(name: str, settings: Settings, folder: Path) -> Results | None:
-    """Its results; None where training came to nothing, as it may without scaling."""
+    """Train a variant, and return its results; None where training came to nothing, as it may without
+    scaling."""
     args = [settings.data] if settings.data else []
     args += ["--preset", settings.preset] if settings.preset else []
     args += ["--training.epochs", str(settings.epochs), "--run-dir", str(folder)]
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def print_table(found: dict[str, Figures]) -> None:
-    """Differences are to the first variant."""
+    """Print the variants' figures; differences are to the first variant."""
     table = Table(title="Test AP, random negatives")
     for heading in ("", "transductive", "inductive", "difference"):
         table.add_column(heading, justify="left" if not heading else "right")
@@ -86,7 +87,7 @@ def print_table(found: dict[str, Figures]) -> None:
 
 
 def ap_of(figures: Figures, setting: str) -> float:
-    """NaN where there is none."""
+    """Return the AP; NaN where there is none."""
     return float(figures.get(setting, {}).get("random", {}).get("ap", math.nan))
 
 

@@ -111,7 +111,8 @@ def study(settings: Settings) -> tuple[list[SeedResult], dict[StudyRun, str]]:
 
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[StudyRun]:
-    """Seed by seed, so that all variants have figures early; how long they train is in the folder's name."""
+    """Return the runs, seed by seed, so that all variants have figures early; how long they train is in the
+    folder's name."""
     epochs = settings.epochs or (None if settings.data else BUILTIN_EPOCHS)
     args = ["--evaluation.negatives", *NEGATIVES]
     args += ["--config", str(settings.config)] if settings.config else []

@@ -79,8 +79,8 @@ def _of_group(group: list[SeedResult]) -> Iterator[Accuracy]:
 
 
 def _paper(one: SeedResult, setting: str, negatives: str, metric: str) -> PaperValue | None:
-    """The main tables are of TPNet, whatever the batching; of ablations the paper has one figure, of widths
-    pictures only."""
+    """Return the paper's figure. The main tables are of TPNet, whatever the batching; of ablations the paper
+    has one figure, of widths pictures only."""
     if width_of(one.variant) is not None:
         return None
     if not is_ablation(one.variant):

@@ -205,7 +205,7 @@ def build_neighbors(world: World, log: Log, own: range) -> ShardedNeighbors:
 def summarise(
     log: Log, num_ranks: int, variant: Variant, events: int, ranks: list[RankFigures]
 ) -> dict[str, Any]:
-    """A rank's, mean over ranks; collectives are the same on all."""
+    """Return the figures of a rank, mean over ranks; collectives are the same on all."""
     rows, lookups = ranks[0].rows, ranks[0].lookups
     received = sum(rank.rows.bytes_received for rank in ranks) / num_ranks
     simulated = sum(rank.simulated_bytes for rank in ranks) / num_ranks

@@ -33,7 +33,7 @@ class Log:
 
 
 def real_log(folder: Path, count: int) -> Log:
-    """About the middle of it."""
+    """Read a log, of which the events about its middle are measured."""
     log = EventLog(folder)
     first = max(0, (len(log) - count) // 2)
     events = log.read(0, min(len(log), first + count))

@@ -35,7 +35,8 @@ class SeedResult:
 
 
 def results_of(run: Path, *, dataset: str | None = None, base: Config | None = None) -> list[SeedResult]:
-    """`base`: against which the run is named; by default the preset of its dataset."""
+    """Return the results of a run. `base`: the settings that its variant is named against; by default the
+    preset of its dataset."""
     results, config = _read(run)
     folder = Path(config.data.folder)
     dataset = dataset or dataset_of(folder)
@@ -74,7 +75,7 @@ def in_order(results: list[SeedResult]) -> list[SeedResult]:
 
 
 def refuse_repeated(results: list[SeedResult]) -> None:
-    """One seed counted twice makes no mean of two."""
+    """Refuse a seed that is counted twice, which makes no mean of two."""
     seen: dict[tuple[str, str, int], Path] = {}
     for one in results:
         other = seen.setdefault((one.dataset, one.variant, one.seed), one.run)

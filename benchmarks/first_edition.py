@@ -24,7 +24,7 @@ WARM_UP_RUNS = 4
 
 
 def random_batches(nodes: int, batch_size: int) -> Iterator[Foreign]:
-    """Uniform pairs, one event per second, for ever."""
+    """Yield uniform pairs, one event per second, for ever."""
     batch_events = import_module("tpnet_dist.memory.plan").BatchEvents
     generator, first = torch.Generator().manual_seed(0), 0
     while True:

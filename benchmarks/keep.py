@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def keep(line: str, folder: Path, name: str = "") -> Path:
-    """The file made of it."""
+    """Keep a line of results; return the file made of it."""
     content = _content(line)
     name = name or content["benchmark"]
     if not re.fullmatch(r"\w+", name):

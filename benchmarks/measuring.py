@@ -65,7 +65,7 @@ def repeated_seconds(acts: Iterable[Callable[[], object]], *, warm_up: int) -> l
 
 
 def repeat_for(seconds: float) -> Iterator[int]:
-    """Numbers from 0, at least one, until the time is over."""
+    """Yield numbers from 0, at least one, until the time is over."""
     started, number = time.perf_counter(), 0
     while number == 0 or time.perf_counter() - started < seconds:
         yield number

@@ -66,7 +66,7 @@ class Settings:
 
 
 def compare(line: Line, folder: Path, device: Device, *, count_recording: bool = True) -> Line:
-    """One case: predicted and measured; None for bytes that were not counted."""
+    """Compare predicted and measured figures of one case; None for bytes that were not counted."""
     config, data, ranks = Config(), DataTraffic(EventLog(folder), Config()), line["ranks"]
     steps = line["circumstances"]["steps"] + WARM_UP_STEPS
     by_node = line["layout"] == "nodes" and ranks > 1
@@ -108,7 +108,7 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
 
 
 def is_within(name: str, both: dict[str, float]) -> bool:
-    """Whether a figure is as near to the measured one as it has to be."""
+    """Return whether a figure is as near to the measured one as it has to be."""
     return abs(both["predicted"] - both["measured"]) <= TOLERANCES[name] * both["measured"]
 
 

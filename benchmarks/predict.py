@@ -79,7 +79,7 @@ def random_data(folder: Path, events: int) -> Path:
 
 
 def untrained_checkpoint(data: Path, path: Path) -> Path:
-    """The published model with weights as drawn, as a run would keep it."""
+    """Save the published model with weights as drawn, as a run would keep it."""
     config = Config(data=DataConfig(folder=str(data)), memory=MemoryConfig(decay=UCI_DECAY))
     log = EventLog(data)
     facts = {"epoch": 0, "seed": 0, "log_id": log.manifest.log_id, "config": dict(values_of(config))}

@@ -146,7 +146,7 @@ def record_run(memory: Memory, run: EventRun) -> BatchTimes:
 
 
 def figures_of(size: Size, times: list[BatchTimes], *, ours: float, theirs: float, resident: int) -> Figures:
-    """`ours`, `theirs`: seconds of a batch where we and the literal form took turns."""
+    """Summarise times. `ours`, `theirs`: seconds of a batch where we and the literal form took turns."""
     totals = [one.whole for one in times]
     mean, taken, floats = statistics.fmean(totals), Quantiles.of(totals), (HOPS + 1) * size.width
     by_stage = zip(*(one.stages for one in times), strict=True)
@@ -168,7 +168,7 @@ def figures_of(size: Size, times: list[BatchTimes], *, ours: float, theirs: floa
 
 
 def compare(memory: Memory, literal: LiteralMemory, size: Size) -> tuple[float, float]:
-    """Median seconds per batch of both, alternating."""
+    """Return median seconds per batch of both, alternating."""
     memory.reset(0)
     literal.time = None  # its clock starts with the batches
     ours, theirs = random_runs(size.nodes, size.batch_size), random_runs(size.nodes, size.batch_size, 1)

@@ -133,7 +133,7 @@ def recorder_of(world: World, size: Size, layout: Layout) -> RankRecorder:
 def measure_ranks(
     sizes: list[Size], ranks: int, layouts: tuple[Layout, ...], *, events: int, turns: int
 ) -> list[RankComparison]:
-    """About so many events each turn."""
+    """Compare numbers of ranks, on about so many events each turn."""
     tasks = [
         Task(size, layout, max(1, events // RUN_BATCHES // size.batch_size))
         for size in sizes

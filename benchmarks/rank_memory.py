@@ -79,7 +79,7 @@ def measure_rank(
 
 
 def build_and_record(world: World, folder: str, recorded_batches: int, catch_up: CatchUp) -> tuple[int, int]:
-    """Returns the bytes of rows and of neighbours."""
+    """Build the index and record events; return the bytes of rows and of neighbours."""
     log = EventLog(folder)
     config = Config(data=DataConfig(folder=folder), memory=MemoryConfig(catch_up=catch_up))
     everything, blocks = EventView(log, 0, len(log)), Blocks(log.num_nodes, world.num_ranks)

@@ -56,7 +56,7 @@ class RankFigures:
 
 
 def measure_ranks(config: Config, ranks: tuple[int, ...], *, steps: int, turns: int) -> list[RankFigures]:
-    """One turn more comes first and is not counted."""
+    """Time the ranks' steps in turns; one turn more comes first and is not counted."""
     prefetches = dict.fromkeys([config.memory.prefetch, 0])
     launches = [Launch(number, prefetch) for prefetch in prefetches for number in dict.fromkeys(ranks)]
     with ExitStack() as stack:

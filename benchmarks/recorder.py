@@ -30,7 +30,7 @@ WARM_UP_RUNS = 12
 
 
 def random_runs(nodes: int, batch_size: int, batches: int = RUN_BATCHES) -> Iterator[EventRun]:
-    """Uniform pairs, one event per second, for ever."""
+    """Yield runs of uniform pairs, one event per second, for ever."""
     draw, first, count = np.random.default_rng(0), 0, batches * batch_size
     border = np.arange(0, count + 1, batch_size)
     while True:

@@ -195,7 +195,7 @@ class Study:
             file.writelines(json.dumps(one).encode() + b"\n" for one in self.lines)
 
     def _why_not(self, case: Case) -> Line | None:
-        """The failure of a rival at a smaller size that makes this one hopeless."""
+        """Return the failure of a rival at a smaller size that makes this one hopeless."""
         if case.contestant == "ours":
             return None
         lines = [line for done, line in self.done.items() if done.contestant == case.contestant]

@@ -71,7 +71,8 @@ def _draw(
     *,
     per_event: bool = False,
 ) -> None:
-    """`per_event`: what does not grow with the log, so that it can be told of a rival that gave up, too."""
+    """Draw curves. `per_event`: what does not grow with the log, so that it can be told of a rival that gave
+    up, too."""
     first: tuple[float, float] | None = None
     for number, ranks in enumerate(sorted({line["ranks"] for line in lines if line["contestant"] == "ours"})):
         some = [line for line in lines if line["contestant"] == "ours" and line["ranks"] == ranks]
@@ -113,7 +114,7 @@ def _draw_rival(axes: Axes, rival: str, lines: list[Line], value: Callable[[Line
 
 
 def _mark_failures(axes: Axes, lines: list[Line]) -> None:
-    """Above all curves, one line of words for each rival, at the sizes where it failed."""
+    """Write above all curves one line of words for each rival, at the sizes where it failed."""
     shown = [rival for rival in RIVALS if any(_failures(lines, rival))]
     if not shown:
         return

@@ -14,7 +14,7 @@ Line = dict[str, Any]
 
 
 def summarise(log: EventLog, ranks: list[dict[str, Any]]) -> Line:
-    """One case; a phase is over when the last rank is."""
+    """Summarise one case; a phase is over when the last rank is."""
     config = Config()
     width, layers = memory_width(config.memory, log), config.memory.hops + 1
     seconds = {phase: max(rank["seconds"][phase] for rank in ranks) for phase in PHASES}

@@ -107,7 +107,7 @@ def how_far(rival: Line) -> str:
 
 
 def short(count: int) -> str:
-    """1e7, not 1e+07."""
+    """Return a count as text: 1e7, not 1e+07."""
     return f"{count:.0e}".replace("e+0", "e")
 
 

@@ -74,7 +74,7 @@ class StudyRun:
 
 
 def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[StudyRun, str]:
-    """Those not finished yet; why some came to nothing. Each goes on where it was broken off."""
+    """Train the runs not finished yet, each from where it was broken off; return why some came to nothing."""
     refuse_others(runs)
     waiting = [run for run in runs if not run.is_finished]
     done = sum(run.progress()[0] for run in waiting)
@@ -106,7 +106,7 @@ class RunWatch:
         self._advance_to(events, f"{self.title}, epoch {epoch} of {self._epochs}")
 
     def end(self) -> None:
-        """Training that stopped early, or came to nothing, is over too."""
+        """Show a training as done that stopped early or came to nothing."""
         self._advance_to(self._total, self.title)
 
     def _advance_to(self, events: int, note: str) -> None:
@@ -152,7 +152,7 @@ def launch(args: Sequence[str], ranks: int) -> list[str]:
 
 
 def _why(output: Path) -> str:
-    """The sentence training ended with."""
+    """Return the sentence training ended with."""
     said = [line for line in output.read_text(errors="replace").splitlines() if ": error: " in line]
     reason = said[-1].partition(": error: ")[2] if said else "came to no results"
     return f"{reason} (see {output})"

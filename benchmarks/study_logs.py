@@ -24,7 +24,7 @@ class StudyLog:
 
 
 def find_logs(places: tuple[str, ...]) -> list[StudyLog]:
-    """`DIR`, a data folder or a folder of some; or `PRESET=DIR` for one with another name."""
+    """Find logs: `DIR`, a data folder or a folder of some; or `PRESET=DIR` for one with another name."""
     logs = [log for place in places for log in _logs_at(place)]
     for number, log in enumerate(logs):
         for other in logs[:number]:
@@ -40,7 +40,7 @@ def in_paper_order(logs: list[StudyLog]) -> list[StudyLog]:
 
 
 def dataset_order(dataset: str) -> tuple[int, str]:
-    """Those of the paper first, as they stand there."""
+    """Return a key that puts the paper's datasets first, as they stand there."""
     known = paper_datasets()
     return known.index(dataset) if dataset in known else len(known), dataset
 
@@ -52,7 +52,7 @@ def builtin() -> StudyLog:
 
 
 def dataset_of(folder: Path) -> str:
-    """The preset its name means, else its name."""
+    """Return the preset its name means, else its name."""
     return _preset_named(folder.name) or folder.name
 
 

@@ -24,7 +24,8 @@ def our_seconds(edges: int, ranks: int, done: Iterable[Line]) -> float | None:
 
 
 def rival_seconds(edges: int, most: float, finished: Sequence[Line]) -> float:
-    """`most`: what it may take; `finished`: of its cases, those that came to their end."""
+    """Return the seconds of a rival's case. `most`: what it may take; `finished`: of its cases, those that
+    came to their end."""
     if not finished:
         return most
     nearest = finished[-1]

@@ -46,7 +46,8 @@ class Cost:
 
 
 def measure_costs(folder: Path, edges: int, steps: int, turns: int) -> list[Cost]:
-    """Recording of a random graph and training on the log, one timescale after the other in each turn."""
+    """Measure recording of a random graph and training on the log, one timescale after the other in each
+    turn."""
     torch.set_num_threads(1)
     recording = _seconds(turns, {len(rates): _recorder(edges, rates) for rates in RATES})
     configs = {
@@ -72,7 +73,7 @@ def measure_costs(folder: Path, edges: int, steps: int, turns: int) -> list[Cost
 
 
 def _recorder(edges: int, rates: tuple[float, ...]) -> Callable[[], object]:
-    """One call records a run of batches."""
+    """Return a function that records a run of batches at each call."""
     log = LogShape.random(edges)
     memory = Memory(log.num_nodes, Walk("decay", HOPS, rates), memory_width(MemoryConfig(), log))
     runs = random_runs(log.num_nodes, BATCH_SIZE, RUN_BATCHES)

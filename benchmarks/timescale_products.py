@@ -154,7 +154,8 @@ def products_of(log: EventLog, choice: Choice, batching: Batching) -> Iterator[P
 
 
 def _inputs(rows_BSLD: Tensor, taken_A: Tensor) -> Tensor:
-    """Cross, self of the source, self of the destination, for both destinations: (B, 2, I)."""
+    """Return the products cross, self of the source, self of the destination, for both destinations: (B, 2,
+    I)."""
     source_B2LD, target_B2LD = rows_BSLD[:, :1].expand(-1, 2, -1, -1), rows_BSLD[:, 1:]
     products = [
         (one @ other.mT).flatten(2).index_select(2, taken_A)
@@ -168,7 +169,7 @@ def _inputs(rows_BSLD: Tensor, taken_A: Tensor) -> Tensor:
 
 
 def fitted(parts: list[Products], seed: int, epochs: int) -> tuple[float, float]:
-    """AP of validation and test at the epoch that is best by validation."""
+    """Fit a classifier; return AP of validation and test at the epoch that is best by validation."""
     torch.manual_seed(seed)
     train_XI = parts[0].inputs_B2I.flatten(0, 1)
     mean, deviation = train_XI.mean(0), train_XI.std(0) + 1e-3

@@ -146,7 +146,7 @@ def study(settings: Settings, logs: list[StudyLog]) -> dict[str, Any]:
 
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[TimescaleRun]:
-    """Seed by seed, so that every choice has figures early."""
+    """Return the runs, seed by seed, so that every choice has figures early."""
     common = (
         *("--training.epochs", str(settings.epochs), "--data.batching", settings.batching),
         *settings.args.split(),
@@ -167,7 +167,7 @@ def plan_runs(settings: Settings, log: StudyLog) -> list[TimescaleRun]:
 
 
 def choices(settings: Settings, log: StudyLog) -> dict[str, tuple[str, ...]]:
-    """Flags by what the choice is called."""
+    """Return flags by the name of the choice."""
     found: dict[str, tuple[str, ...]] = {PRESET: ()} if log.preset in preset_names() else {}
     found[AUTO] = ("--memory.decay", "auto")
     found |= {f"{rate:g}": ("--memory.decay", f"{rate:g}") for rate in settings.grid}

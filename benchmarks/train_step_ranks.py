@@ -69,7 +69,8 @@ def peak_bytes_of_rank(world: World) -> int:
 def rank_links_on_rank(
     world: World, launch: Launch, config: Config, num_events: int, competitors: int
 ) -> Ranking:
-    """The last events of the log against `competitors` random destinations each, by the evaluation's scorer.
+    """Rank the last events of the log against `competitors` random destinations each, by the evaluation's
+    scorer.
 
     In a process that has done nothing else yet, as its largest resident set counts.
     """

@@ -46,7 +46,7 @@ def width_variant(width: int) -> str:
 
 
 def width_of(variant: str) -> int | None:
-    """None for what is not a variant of the width."""
+    """Return the width; None for what is not a variant of the width."""
     number = variant.removeprefix("width ")
     return int(number) if number != variant and number.isdigit() else None
 

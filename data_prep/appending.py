@@ -69,7 +69,8 @@ def append(
     tell: Tell = print,
     tables: Sequence[TableReader] = (),
 ) -> Appended:
-    """The folder is what it was until all is written, and stays so if anything fails."""
+    """Append files to a log. The folder is what it was until all is written, and stays so if anything
+    fails."""
     with grown_folder(folder) as staging:
         log = EventLog(folder)
         before = LogBefore(log)
@@ -181,7 +182,7 @@ class _Append:
         return writer.records, last_time
 
     def _ranks(self, step: float) -> TimeRanks:
-        """They go on from the log's last one."""
+        """Return the ranks of times, which go on from the log's last one."""
         before = self.before
         return TimeRanks(
             step, rank=round(before.manifest.last_time / step), last=before.preparation.last_time

@@ -85,11 +85,11 @@ class Source(Protocol):
         ...
 
     def sample(self) -> list[pa.Array]:
-        """The first rows, column by column; text where the source has text."""
+        """Return the first rows, column by column; text where the source has text."""
         ...
 
     def chunks(self, rules: Rules) -> Iterator[Chunk]:
-        """All rows in order; `ChunkRejected` where one breaks a rule of its own form."""
+        """Yield all rows in order; `ChunkRejected` where one breaks a rule of its own form."""
         ...
 
     def explain(self, rules: Rules, from_row: int, before: TimeForm) -> NoReturn:

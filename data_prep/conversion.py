@@ -57,7 +57,8 @@ class Conversion:
         )
 
     def time_rule(self, own_unit: TimeUnit | None) -> TimeRule:
-        """`own_unit`: what a typed time column says of itself, such as iso for timestamps."""
+        """Return the rule of times. `own_unit`: what a typed time column says of itself, such as iso for
+        timestamps."""
         unit = own_unit or self.time_unit or ("iso" if self.time_format else "s")
         comma, is_kept = self.layout.decimal_comma, self.layout.is_kept
         return TimeRule(unit=unit, format=self.time_format, decimal_comma=comma, is_kept=is_kept)

@@ -60,7 +60,7 @@ class Matrix:
 
 
 def load_matrix(path: Path) -> Matrix | None:
-    """`None` if all is zero, which is how DyGLib writes "no features"."""
+    """Map a matrix of features; `None` if all is zero, which is how DyGLib writes "no features"."""
     matrix = Matrix(path)
     return matrix if matrix.check_finite() else None
 

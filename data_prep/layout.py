@@ -67,7 +67,8 @@ class Roles:
 
 
 def find_roles(where: str, names: list[str], layout: Layout, *, has_names: bool) -> Roles:
-    """InputError, beginning with `where`, for a column that is not there or is given two roles."""
+    """Find the position of each role; InputError, beginning with `where`, for a column that is not there or
+    is given two roles."""
     if has_names:
         _refuse_equal_names(where, names)
     find = ColumnFinder(where, names, has_names, is_kept=layout.is_kept)

@@ -76,7 +76,7 @@ class LogBefore:
         return TimeForm.after(rule, manifest.last_time, manifest.time_dtype, manifest.time_unit)
 
     def layout(self, header: bool | None) -> Layout:
-        """The columns that files are to have; `header`: what the user says of the first line."""
+        """Return the columns that files are to have; `header`: what the user says of the first line."""
         kept, form = self.preparation, self.preparation.text
         by_position = kept.is_by_position
         if header is None and form is not None:
@@ -132,7 +132,8 @@ class LogBefore:
             )
 
     def has_already(self, sources: Sequence[Source]) -> bool:
-        """Whether these very files were appended last: of a run that was killed when it had just done so."""
+        """Return whether these very files were appended last: of a run that was killed when it had just done
+        so."""
         versions = self.manifest.versions
         kept = versions[-1].sources if versions else ()
         if [source.num_bytes for source in sources] != [record.bytes for record in kept]:

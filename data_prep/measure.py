@@ -107,7 +107,7 @@ class LogSummary:
 
 
 def events_to_read(log: EventLog, *, pass_events: int = PASS_EVENTS) -> int:
-    """The sum of what `measure` will report as progress: the log's events times the passes over it."""
+    """Return the sum of what `measure` will report as progress: the log's events times the passes over it."""
     return len(log) * _num_passes(log, pass_events)
 
 

@@ -172,7 +172,7 @@ def _assign_ids(first: FirstPass) -> _Nodes:
 
 
 def _together(orders: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Codes of several maps, one map's after the other's."""
+    """Join codes of several maps, one map's after the other's."""
     begins = np.cumsum([0, *(len(order) for order in orders[:-1])])
     return np.concatenate([order + begin for order, begin in zip(orders, begins, strict=True)])
 
@@ -180,7 +180,7 @@ def _together(orders: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
 def _write_events(
     job: Conversion, first: FirstPass, nodes: _Nodes, staging: Path, display: Display
 ) -> EventLogWriter:
-    """The second pass: read the spill in time order, exchange codes for dense ids, write shards."""
+    """Make the second pass: read the spill in time order, exchange codes for dense ids, write shards."""
     ranks = None if job.time_step is None else TimeRanks(job.time_step)
     writer = EventLogWriter(
         staging,
@@ -209,7 +209,7 @@ def records_of(sources: Sequence[Source]) -> list[SourceRecord]:
 
 
 def as_read(times: Times) -> Times:
-    """Ranks take the place of times whatever these count."""
+    """Return the times unchanged: ranks take the place of times whatever these count."""
     return times
 
 

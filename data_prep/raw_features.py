@@ -40,7 +40,7 @@ class FeatureReading:
     _codes: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def column(self, values: pa.Array, name: str, *, decimal_comma: bool = False) -> Matrix:
-        """One value a row; `Rejected` where one is no number, or missing without --fill."""
+        """Return one value a row; `Rejected` where one is no number, or missing without --fill."""
         if name in self.wish.one_hot:
             return self._categories(values, name)
         if self.wish.fill is None:
@@ -67,7 +67,7 @@ class FeatureReading:
         return numbers
 
     def renumber(self, raw: Matrix, columns: tuple[FeatureColumn, ...]) -> Matrix:
-        """Categories by their place among those kept, in place of the order of appearance."""
+        """Number categories by their place among those kept, in place of the order of appearance."""
         raw = raw.copy()
         for number, column in enumerate(columns):
             if column.categories:

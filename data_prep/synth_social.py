@@ -166,7 +166,7 @@ class _RecentPartners:
         self._num_events_N = np.zeros(nodes, dtype=np.int32)
 
     def pick(self, node: Ids) -> Ids:
-        """A recent partner of each node; -1 for nodes without one and for node -1."""
+        """Return a recent partner of each node; -1 for nodes without one and for node -1."""
         num_events = self._num_events_N[node]
         age = np.minimum(num_events, self._slots) * self._rng.random(len(node)) ** self._recency
         slot = (num_events - 1 - age.astype(np.int64)) % self._slots
@@ -203,7 +203,8 @@ class _Communities:
         self._weight_borders = np.append(0.0, self._popularity_up_to)[np.append(0, borders)]
 
     def pick_member(self, node: Ids) -> Ids:
-        """A member of each node's community, perhaps the node itself; of the next one if it is deserted."""
+        """Return a member of each node's community, perhaps the node itself; of the next one if it is
+        deserted."""
         low, high = (self._weight_borders[self._community[node] + end] for end in (0, 1))
         wanted = low + (high - low) * self._rng.random(len(node))
         return self._members[_places(self._popularity_up_to, wanted)]
@@ -238,5 +239,5 @@ def _places(weight_up_to: Weights, wanted: Weights) -> Ids:
 
 
 def _pareto(size: int, tail: float, rng: np.random.Generator) -> Weights:
-    """Pareto quantiles in random order: unlike draws, they give no seed a freak hub."""
+    """Return Pareto quantiles in random order: unlike draws, they give no seed a freak hub."""
     return rng.permutation((np.arange(1, size + 1) / size) ** (-1 / tail))

@@ -58,7 +58,7 @@ COMMAND_LINE = CommandLine(
 
 
 def parse_doctor(args: list[str]) -> DoctorCommand:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
         tyro.cli(DoctorCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
     command = DoctorCommand(**COMMAND_LINE.read(args))  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ def _command_line(model: str) -> CommandLine:
 
 
 def parse_plan(args: list[str]) -> tuple[OwnFlags, Config]:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     model = model_of(args)
     if "-h" in args or "--help" in args:
         show_help(model)

@@ -63,7 +63,7 @@ class Span(ContextDecorator):
         self._end: Callable[[], None] = _nothing
 
     def _recreate_cm(self) -> "Span":
-        """A decorated function may run in two threads at once."""
+        """Return a new span: a decorated function may run in two threads at once."""
         return Span(self.name)
 
     def __enter__(self) -> None:

@@ -101,7 +101,7 @@ class PreparedLinks:
 
 
 def _sent(batch: LinkBatch | Hop) -> dict[str, Tensor]:
-    """Its tensors that go to the device, by name."""
+    """Return the tensors of a batch that go to the device, by name."""
     everything = vars(batch).items()
     return {name: each for name, each in everything if isinstance(each, Tensor) and name not in ON_HOST}
 

@@ -306,7 +306,8 @@ class _Draft:
 
 
 def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
-    """(Q, F): zero where there is no neighbour; features of nodes that came later are zero."""
+    """Return mean features, (Q, F): zero where there is no neighbour; features of nodes that came later are
+    zero."""
     mask_QM = found.mask_BM & (found.ids_BM < len(features))
     starts_Q = mask_QM.sum(1).cumsum(0) - mask_QM.sum(1)
     rows = found.ids_BM[mask_QM]
@@ -318,6 +319,7 @@ def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
 
 
 def _compute_alone() -> None:
-    """Small operations gain nothing from several threads, and beside the model they would wait for cores."""
+    """Use one thread: small operations gain nothing from several, and beside the model they would wait for
+    cores."""
     if threading.current_thread() is not threading.main_thread():
         torch.set_num_threads(1)

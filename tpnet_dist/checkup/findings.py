@@ -81,7 +81,7 @@ class Findings:
 
 
 def losses_agree(reference: Trained, other: Trained) -> Verdict:
-    """Whether each step of a training had the loss of the reference."""
+    """Return whether each step of a training had the loss of the reference."""
     name = f"losses of {other.name}"
     if len(other.losses) != len(reference.losses):
         return Verdict(name, False, f"{len(other.losses)} steps, {reference.name} {len(reference.losses)}")
@@ -119,7 +119,7 @@ def _speed(trainings: list[Trained], predictions: list[Prediction]) -> list[str]
 
 
 def _phases(trainings: list[Trained]) -> list[str]:
-    """Milliseconds of a step by phase, of the mean rank."""
+    """Return the milliseconds of a step by phase, of the mean rank."""
     lines = [_row("ms per step, mean rank", *(trained.name for trained in trainings))]
     for phase in (*MODEL_PHASES, IDLE, *EXCHANGE_PHASES):
         cells = (f"{1e3 * _mean(trained, phase):,.1f}" for trained in trainings)

@@ -59,7 +59,7 @@ def _gpu(number: int) -> str:
 
 
 def _peer_access(count: int) -> str:
-    """GPUs that may write to one another; others go through the host."""
+    """Say which GPUs may write to one another; others go through the host."""
     reached = {
         (one, other)
         for one in range(count)

@@ -45,7 +45,7 @@ def check_ranks(world: World) -> dict[str, Found]:
 
 
 def _all_to_all(world: World, exchange: Exchange) -> Found:
-    """Rows as runs send them: uneven counts, some of them zero, of several types at once."""
+    """Check rows as runs send them: uneven counts, some of them zero, of several types at once."""
     ranks, mine, device = world.num_ranks, world.rank, world.device
     # rank r sends s + 1 rows to rank s, but none to itself
     counts = [(other + 1) * (other != mine) for other in range(ranks)]
@@ -67,7 +67,7 @@ def _all_to_all(world: World, exchange: Exchange) -> Found:
 
 
 def _all_reduce(world: World) -> Found:
-    """Sums of whole numbers, which are exact in any order."""
+    """Check sums of whole numbers, which are exact in any order."""
     values = torch.arange(1000.0, device=world.device)
     mine = values * (world.rank + 1)
     dist.all_reduce(mine)

@@ -59,7 +59,7 @@ class Trained:
 
 
 def train_shortly(what: ShortTraining, folder: Path, *, device: str, ranks: int) -> Trained:
-    """RanksFailedError if it fails."""
+    """Train the model for some steps; RanksFailedError if it fails."""
     run_dir = folder / f"run-{device}-{ranks}"
     run_ranks(
         ["tpnet_dist.train", *what.flags(run_dir)],

@@ -52,7 +52,8 @@ class CommandLine:
         return said
 
     def _take_positional(self, arg: str, said: Layer) -> None:
-        """One, or for a list as many as there are, each as it stands: a path may hold spaces and commas."""
+        """Take one value, or for a list as many as there are, each as it stands: a path may hold spaces and
+        commas."""
         key, before = self.keys[self.positional_key], said.get(self.positional_key)
         if before is not None and not key.is_list:
             raise InputError(f"{arg}: the {self.positional_name} is {before} already; give one")
@@ -79,7 +80,7 @@ def flag_value(args: list[str], name: str) -> str | None:
 
 
 def _take_values(key: Key, rest: list[str]) -> list[str]:
-    """The arguments that belong to a flag: one, or for a list all before the next flag."""
+    """Return the arguments that belong to a flag: one, or for a list all before the next flag."""
     values: list[str] = []
     while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
         values.append(rest.pop(0))
@@ -87,7 +88,7 @@ def _take_values(key: Key, rest: list[str]) -> list[str]:
 
 
 def require_place(path: Path, flag: str) -> None:
-    """That a file can be put there, as far as names tell: long work is not to end in a refusal."""
+    """Check that a file can be put there, as far as names tell: long work is not to end in a refusal."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder where a file is wanted; choose another {flag}")
     if not path.parent.is_dir():

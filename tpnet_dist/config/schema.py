@@ -342,7 +342,7 @@ class Config:
 
 
 def default_width(num_events: int, num_nodes: int) -> int:
-    """The paper's rule for d_R."""
+    """Return the width d_R by the paper's rule."""
     return max(1, min(10 * math.floor(math.log(2 * num_events)), num_nodes))
 
 

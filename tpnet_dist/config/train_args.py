@@ -101,7 +101,7 @@ def command_line_of(model: str) -> CommandLine:
 
 
 def parse_train(args: list[str]) -> TrainSettings:
-    """The settings `args` ask for; InputError with one sentence where they cannot be used."""
+    """Return the settings `args` ask for; InputError with one sentence where they cannot be used."""
     model = model_of(args)
     if "-h" in args or "--help" in args:
         show_help(model)
@@ -111,7 +111,8 @@ def parse_train(args: list[str]) -> TrainSettings:
 
 
 def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
-    """`said`: keys of the configuration, which change those of file and preset."""
+    """Make the settings of a run. `said`: keys of the configuration, which change those of file and
+    preset."""
     require_no_seed_is_dropped(said)
     layers = read_layers(own.preset, own.config, model)
     if own.continue_from is not None:
@@ -135,7 +136,7 @@ def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
 
 
 def _settings_to_continue(run: Path, model: str) -> Layer:
-    """Those of the run, but for what is about its own beginning and end."""
+    """Return the settings of the other run, but for what is about its own beginning and end."""
     if not (run / CONFIG_NAME).is_file():
         raise InputError(f"{run}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
     layer = read_layer(run / CONFIG_NAME, model)
@@ -146,7 +147,8 @@ def _settings_to_continue(run: Path, model: str) -> Layer:
 
 
 def _require_builtin(preset: str | None) -> None:
-    """The built-in log is what one gets without a data folder; its figures are not to pass for another's."""
+    """Refuse presets of datasets where no data folder is given. The built-in log is what one gets without a
+    data folder; its figures are not to pass for another's."""
     if preset not in (None, BUILTIN_PRESET):
         raise InputError(
             f"--preset {preset} has settings for a dataset, not its events, and no data folder is given; "

@@ -36,7 +36,8 @@ class BatchSlices:
 
     @classmethod
     def of(cls, wanted: int | None, rank: int, num_ranks: int, device_type: str) -> "BatchSlices":
-        """`wanted`: a power of two, None for what serves the device; there is at least one for each rank."""
+        """Share out batches. `wanted`: a power of two, None for what serves the device; there is at least one
+        for each rank."""
         if wanted is None:
             wanted = DEFAULT_MICROBATCHES if device_type == "cpu" else num_ranks
         return cls(rank, num_ranks, max(wanted, num_ranks))
@@ -61,12 +62,13 @@ class BatchSlices:
         return self.most_microbatches * self.num_ranks == self.num_microbatches
 
     def microbatches(self, num_events: int) -> list[slice]:
-        """This rank's microbatches of a batch of so many events, together its slice; some may be empty."""
+        """Return this rank's microbatches of a batch of so many events, together its slice; some may be
+        empty."""
         borders = even_borders(num_events, self.num_microbatches)
         return [slice(*borders[number : number + 2]) for number in self.numbers]
 
     def slice_of(self, num_events: int) -> slice:
-        """This rank's slice of a batch of so many events."""
+        """Return this rank's slice of a batch of so many events."""
         borders = even_borders(num_events, self.num_microbatches)
         return slice(borders[self.numbers.start], borders[self.numbers.stop])
 
@@ -74,7 +76,7 @@ class BatchSlices:
         return -(-num_events // self.num_microbatches)
 
     def largest_slice(self, num_events: int) -> int:
-        """The number of events that the busiest rank scores."""
+        """Return the number of events that the busiest rank scores."""
         borders = even_borders(num_events, self.num_microbatches)
         firsts = [borders[number] for number in self._borders]
         return max(stop - start for start, stop in pairwise(firsts))

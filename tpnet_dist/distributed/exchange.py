@@ -102,7 +102,7 @@ class RankExchange:
     def __init__(
         self, group: dist.ProcessGroup, device: torch.device, host_group: dist.ProcessGroup | None = None
     ) -> None:
-        """`host_group`: of the same ranks, where the group takes no tensors of the host."""
+        """`host_group`: a group of the same ranks, where the group takes no tensors of the host."""
         self.rank, self.num_ranks = dist.get_rank(group), dist.get_world_size(group)
         self._group, self._device = group, device
         self._stats = ExchangeStats()
@@ -144,7 +144,8 @@ class RankExchange:
         return Arriving(arrived, message, work)
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:
-        """All columns of a row travel side by side as bytes: one collective, whatever their types."""
+        """Send the rows' columns. All columns of a row travel side by side as bytes: one collective, whatever
+        their types."""
         packed = pack(columns)
         row_bytes = packed.shape[1]
         sizes_out, sizes_in = ([row_bytes * count for count in counts] for counts in (counts_out, counts_in))

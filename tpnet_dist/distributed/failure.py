@@ -167,7 +167,8 @@ class _End:
         return (stuck_ranks(statuses) if self._hears(statuses) else []), statuses
 
     def _hears(self, statuses: list[RankStatus]) -> bool:
-        """Whoever does not hear himself cannot tell who is silent; nor who has not listened yet."""
+        """Return whether this rank hears itself: whoever does not hear himself cannot tell who is silent; nor
+        who has not listened yet."""
         own = [status.silence for status in statuses if status.rank == self.world.rank]
         return not self.heartbeat.store_error and bool(own) and own[0] < 2 * SECONDS_PER_BEAT
 

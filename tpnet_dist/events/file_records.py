@@ -59,7 +59,7 @@ class Version:
     """The files that were appended."""
 
     def added(self) -> list[FileRecord]:
-        """Its files beside shards."""
+        """Return its files beside shards."""
         parts = [self.node_ids, self.edge_features, self.node_features]
         return [part for part in parts if part is not None]
 
@@ -71,12 +71,12 @@ def describe_file(path: Path) -> FileRecord:
 
 
 def is_added_file(name: str) -> bool:
-    """Whether it may be what an append added: a shard, or a further part of a file."""
+    """Return whether it may be what an append added: a shard, or a further part of a file."""
     return bool(_PART_NAME.fullmatch(name))
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a data folder may hold a file of this name."""
+    """Return whether a data folder may hold a file of this name."""
     return bool(_PART_NAME.fullmatch(name)) or name in DATA_FILE_NAMES
 
 

@@ -66,7 +66,7 @@ class Manifest:
         return (self.last_time - self.first_time) * self.seconds_per_tick
 
     def files(self) -> list[FileRecord]:
-        """Every file of the folder but the manifest itself."""
+        """Return every file of the folder but the manifest itself."""
         added = [record for version in self.versions for record in version.added()]
         return [*self.shards, *self._converted(), *added]
 
@@ -76,7 +76,7 @@ class Manifest:
         return self.versions or (self._as_version(),)
 
     def with_version(self, **added: Any) -> "Manifest":  # noqa: ANN401 — fields of Version
-        """The manifest after an append, of which all but files and sources is said already."""
+        """Return the manifest after an append, of which all but files and sources is said already."""
         version = replace(self._as_version(), **added)
         grown = replace(self, versions=(*self.versions, version))
         version = replace(version, sha256=grown.prefix_sha256(len(self.versions)))
@@ -102,7 +102,7 @@ class Manifest:
         return next(each.log_id for each in self.history if number < each.shards)
 
     def parts_of(self, name: str) -> list[FileRecord]:
-        """The records of `node_ids`, `edge_features` or `node_features`, version by version."""
+        """Return the records of `node_ids`, `edge_features` or `node_features`, version by version."""
         records = [getattr(self, name), *(getattr(version, name) for version in self.versions)]
         return [record for record in records if record is not None]
 
@@ -146,7 +146,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether the file is a manifest of ours, of whatever version, intact or not."""
+    """Return whether the file is a manifest of ours, of whatever version, intact or not."""
     return path.is_file() and f'"format": "{FORMAT_NAME}"' in path.read_text(errors="replace")[:200]
 
 
@@ -200,7 +200,8 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _require_ranges(manifest: Manifest) -> None:
-    """Types are right; refuse what no folder of ours says: InputError, without the file and the remedy."""
+    """Refuse values, whose types are right, that no folder of ours has: InputError, without the file and the
+    remedy."""
     features = [record for record in manifest.files() if isinstance(record, FeatureRecord)]
     rules = chain(
         [
@@ -235,7 +236,7 @@ def _require_ranges(manifest: Manifest) -> None:
 
 
 def _require_version(manifest: Manifest, place: int, version: Version) -> None:
-    """A version is a prefix of the log, and the last one is the log."""
+    """Refuse a version that is no prefix of the log, and a last one that is not the log."""
     before = manifest.versions[place - 1] if place else None
     is_last = place == len(manifest.versions) - 1
     rows = sum(shard.rows for shard in manifest.shards[: version.shards])

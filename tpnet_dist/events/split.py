@@ -73,12 +73,12 @@ def split_log(
 
 
 def events_of_test_part(log: EventLog, test_share: float) -> range:
-    """The events of the test part."""
+    """Return the events of the test part."""
     return range(_first_after(log, time_quantile(log, 1 - test_share)), len(log))
 
 
 def time_quantile(log: EventLog, share: float) -> float:
-    """`np.quantile` of the log's times to the last bit, from the two neighbours in the sorted log."""
+    """Return `np.quantile` of the log's times to the last bit, from the two neighbours in the sorted log."""
     place = (len(log) - 1) * share
     left = min(int(place), len(log) - 1)
     right = min(left + 1, len(log) - 1)
@@ -91,7 +91,8 @@ def time_quantile(log: EventLog, share: float) -> float:
 
 
 def _first_after(log: EventLog, time: float) -> int:
-    """The first event later than `time`: the block by bisection, then within it. Integers as float64."""
+    """Return the first event later than `time`: the block by bisection, then within it. Integers as
+    float64."""
 
     def first_time(block: int) -> float:
         first = block * EVENTS_PER_ROW_GROUP
@@ -122,7 +123,7 @@ def _sample_new_nodes(log: EventLog, val_start: int, share: float, seed: int) ->
 
 
 def _order_of_raw_ids(log: EventLog) -> Positions:
-    """Nodes sorted by what the user calls them, sources first where the log is bipartite."""
+    """Return the nodes sorted by what the user calls them, sources first where the log is bipartite."""
     raw_ids = log.raw_ids()
     keys = [("raw_id", "ascending")]
     if "side" in raw_ids.column_names:

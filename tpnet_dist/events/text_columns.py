@@ -19,7 +19,8 @@ Nanoseconds = npt.NDArray[np.int64]
 
 
 def cast_or_none(column: pa.Array, dtype: pa.DataType) -> pa.Array | None:
-    """None if some value does not fit. The first few are tried alone: a failing cast is a slow one."""
+    """Cast a column; None if some value does not fit. The first few are tried alone: a failing cast is a slow
+    one."""
     try:
         pc.cast(column[:16], dtype)
         return pc.cast(column, dtype)

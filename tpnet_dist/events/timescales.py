@@ -57,7 +57,7 @@ class PauseCounts:
     def add(
         self, src_B: npt.NDArray[np.int32], dst_B: npt.NDArray[np.int32], time_B: npt.NDArray[np.float64]
     ) -> None:
-        """The next events, in order of time; seconds."""
+        """Add the next events, in order of time; times are in seconds."""
         node_E, event_E = np.stack([src_B, dst_B], 1).ravel(), np.repeat(np.arange(len(time_B)), 2)
         by_node = np.argsort(node_E, kind="stable")
         node_E, event_E = node_E[by_node], event_E[by_node]
@@ -85,7 +85,7 @@ class PauseCounts:
 
 
 def timescales_of(train: EventView) -> tuple[float, ...]:
-    """λ of each timescale per second, slow ones first, to two digits."""
+    """Return λ of each timescale per second, slow ones first, to two digits."""
     pauses, first, last = PauseCounts(train.log.num_nodes, len(train) // 2), None, 0.0
     for chunk in train.stream():
         time_B = train.log.seconds(chunk.columns.time)
@@ -113,8 +113,8 @@ def describe_rates(rates: tuple[float, ...], span: float) -> str:
 
 
 def span_remark(rates: tuple[float, ...], span: float) -> str:
-    """A sentence where the memory fades faster or slower than on any of the paper's datasets; else nothing.
-    0 is meant: it forgets nothing."""
+    """Return a sentence where the memory fades faster or slower than on any of the paper's datasets; else
+    nothing. 0 is meant: it forgets nothing."""
     within = f"on the paper's datasets it is within {PAPER_LEAST:g}…{PAPER_MOST:g}"
     remedy = "--memory.decay auto takes timescales from the log"
     if rates[0] * span > PAPER_MOST:

@@ -8,7 +8,7 @@ _EARLIEST, _LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (
 
 
 def are_unix_times(first: float, last: float, seconds_per_tick: float) -> bool:
-    """Whether times from the first to the last one may be counted since 1970."""
+    """Return whether times from the first to the last one may be counted since 1970."""
     return _EARLIEST <= first * seconds_per_tick <= last * seconds_per_tick < _LATEST
 
 

@@ -91,7 +91,7 @@ class EventLines(io.RawIOBase):
         return block if self._comment is None else self._without_comments(block)
 
     def _without_comments(self, block: bytes) -> bytes:
-        """Whole lines only: what follows the last line's end waits."""
+        """Remove comments from whole lines only: what follows the last line's end waits."""
         block = self._rest + block
         end = len(block) if self._ended else block.rfind(b"\n") + 1
         block, self._rest = block[:end], block[end:]
@@ -99,8 +99,8 @@ class EventLines(io.RawIOBase):
 
 
 def find_open_quote(lines: Iterable[str], delimiter: str) -> tuple[int, str] | None:
-    """The number, from 0, of the line where a row begins whose quotes are wrong, and what is wrong; None if
-    all are right."""
+    """Return the number, from 0, of the line where a row begins whose quotes are wrong, and what is wrong;
+    None if all are right."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     begin = 0
     try:

@@ -85,7 +85,8 @@ def _end(thread: threading.Thread) -> None:
 
 @atexit.register
 def _end_all() -> None:
-    """A process that stops in mid-stream must not leave while a thread is inside a library."""
+    """End all threads: a process that stops in mid-stream must not leave while a thread is inside a
+    library."""
     for thread in list(_running):
         _end(thread)
 

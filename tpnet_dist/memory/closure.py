@@ -58,7 +58,8 @@ class Closure(NamedTuple):
 
 
 def close(run: EventRun, reads: list[Integers], own: range, hops: int) -> Closure:
-    """`reads`: for each batch the nodes whose rows this rank wants before it."""
+    """Find what a rank must borrow. `reads`: for each batch the nodes whose rows this rank wants before
+    it."""
     node_A = np.concatenate([*reads, np.empty(0, np.int64)])
     read_border = np.cumsum([0, *map(len, reads)])
     other_E, other_A = np.full(len(run.node_E), -1), np.full(len(node_A), -1)
@@ -94,7 +95,7 @@ def _number_others(nodes, first_own, stop_own, index, node_U, others, count):
 
 @compiled
 def _want_reads(other_A, read_border, hops, need_U, until_Uk):
-    """Layers of h hops of node u are wanted with all batches before until_Uk[u, h]."""
+    """Find the layers that are wanted: those of h hops of node u with all batches before until_Uk[u, h]."""
     for batch in range(len(read_border) - 1):
         for i in range(read_border[batch], read_border[batch + 1]):
             if other_A[i] >= 0:

@@ -117,7 +117,7 @@ def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
 
 @compiled
 def _list_terms(ends, order_E, rules, columns):
-    """Returns how many terms, sums and receivers there are; layers of borrowed rows count down from -1."""
+    """Return how many terms, sums and receivers there are; layers of borrowed rows count down from -1."""
     layers, divides = len(rules.hop_L), rules.divides_by_degree
     a, y, v, start = 0, 0, 0, 0
     while start < len(order_E):
@@ -156,7 +156,7 @@ def _list_terms(ends, order_E, rules, columns):
 
 @compiled
 def _layer_index(place, layer, layers):
-    """Its place in a table of layers: from 0 on of own rows, from -1 down of borrowed ones."""
+    """Return a layer's place in a table of layers: from 0 on of own rows, from -1 down of borrowed ones."""
     return place * layers + layer if place >= 0 else (place + 1) * layers - 1 - layer
 
 

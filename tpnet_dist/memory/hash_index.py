@@ -10,7 +10,7 @@ from tpnet_dist.memory.numba_tools import compiled
 
 
 def new_index(size: int) -> npt.NDArray[np.int32]:
-    """An empty one, for at most so many ids."""
+    """Return an empty index, for at most so many ids."""
     return np.full(max(16, 1 << (2 * size - 1).bit_length()), -1, np.int32)
 
 
@@ -32,7 +32,7 @@ def _cell_of(key, index, keys):
 
 @compiled
 def number_of(key, index, keys, count):
-    """A key's number; `count` if it is new, then it is added with that number."""
+    """Return a key's number; `count` if it is new, then it is added with that number."""
     cell = _cell_of(key, index, keys)
     if index[cell] < 0:
         index[cell], keys[count] = count, key

@@ -136,7 +136,8 @@ def _move_clocks(ends, border, clock_V, age_E, elapsed_E, silent_E, turn_E, plac
 
 @compiled
 def _move_degrees(ends, border, degree_V, weight_EW, step_EW, fade_EW):
-    """A sender's degree divides as it was before the batch."""
+    """Move the degrees, and find the factors of further hops: a sender's degree divides as it was before the
+    batch."""
     for batch in range(len(border) - 1):
         for e in range(border[batch], border[batch + 1]):
             step_EW[e - border[0], 0] = 1 / max(degree_V[ends.sender_E[e]], 1.0)
@@ -147,7 +148,7 @@ def _move_degrees(ends, border, degree_V, weight_EW, step_EW, fade_EW):
 
 @compiled
 def _further(factor, step, hop, divides):
-    """A factor of one hop for layers of `hop` hops; degrees divide once, however many there are."""
+    """Return a factor of one hop for layers of `hop` hops; degrees divide once, however many there are."""
     for _ in range(min(hop, 2) - 1 if divides else hop - 1):
         factor *= step
     return factor
@@ -194,7 +195,8 @@ def _record(own_VLD, borrowed_VLD, ends, first, stop, rules, factors):
 
 
 def is_compiled() -> bool:
-    """Whether an earlier process has left the compiled kernel on disk; else the first batch waits for it."""
+    """Return whether an earlier process has left the compiled kernel on disk; else the first batch waits for
+    it."""
     return any(Path(_record.stats.cache_path).glob("kernels._record-*.nbi"))
 
 

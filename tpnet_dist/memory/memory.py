@@ -274,7 +274,8 @@ class Memory:
         *,
         products: bool = True,
     ) -> Iterator[FetchedRows]:
-        """All stages of a run: rows before each batch, which is recorded once the next is asked for."""
+        """Go through all stages of a run: yield rows before each batch, which is recorded once the next is
+        asked for."""
         plan = self.plan(batches, reads)
         self.borrow(plan)
         for batch in range(plan.num_batches):
@@ -282,7 +283,7 @@ class Memory:
             self.record(plan, range(batch, batch + 1))
 
     def look(self, nodes: Tensor, *, products: bool = True) -> FetchedRows:
-        """Rows as they are now. Every rank must call it, with whichever nodes it wants."""
+        """Return rows as they are now. Every rank must call it, with whichever nodes it wants."""
         [rows] = self.run([BatchEvents.none()], [nodes], products=products)
         return rows
 
@@ -314,7 +315,8 @@ class Memory:
                 first = stop
 
     def _takes_columns(self, num_events: int) -> bool:
-        """They begin with the first event, and rows that lie on a GPU stay there."""
+        """Return whether events are recorded by columns: they must begin with the log's first, and rows on a
+        GPU stay there."""
         is_new = self._is_fresh and self.table.is_drawn
         if not (is_new and num_events) or self.exchange.num_ranks == 1 or self.device.type != "cpu":
             return False
@@ -328,7 +330,7 @@ class Memory:
         return self._gather(torch.from_numpy(row_U), slice(first, stop))
 
     def _gather(self, row_U: Tensor, own: slice) -> Tensor:
-        """Own rows lie together, since nodes are sorted and blocks contiguous."""
+        """Gather rows; own ones lie together, since nodes are sorted and blocks contiguous."""
         rows_NLD, rows_VLD = self.table.rows_NLD, self.borrowed.rows_VLD
         rows_ULD = rows_NLD.new_empty(len(row_U), *rows_NLD.shape[1:])
         for table, here in (
@@ -372,8 +374,9 @@ class Memory:
 
 
 def _products(rows_ULD: Tensor) -> Tensor:
-    """(U, L, L): inner products of each row's layers, with the same bits wherever among the U the row lies:
-    a matrix product rounds otherwise where its matrices do not begin at a border of 16 bytes."""
+    """Return the products, (U, L, L): inner products of each row's layers, with the same bits wherever among
+    the U the row lies: a matrix product rounds otherwise where its matrices do not begin at a border of 16
+    bytes."""
     num_rows, layers, width = rows_ULD.shape
     spare = -layers * width % (_BORDER_BYTES // rows_ULD.element_size())
     if spare:

@@ -150,7 +150,7 @@ def _launched_on(stream: torch.cuda.Stream, items: Iterator[Item]) -> Iterator[I
 
 
 def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Each item when the next is launched; an error comes after the items before it."""
+    """Yield each item when the next is launched; an error comes after the items before it."""
     held: list[Item] = []
     while True:
         try:

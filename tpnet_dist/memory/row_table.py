@@ -81,7 +81,7 @@ class RowTable:
         self._undo, self.is_drawn = None, False
 
     def own_clocks(self) -> list[Tensor]:
-        """Clocks of these rows, and degrees if the walk has them; not copies."""
+        """Return the clocks of these rows, and degrees if the walk has them; not copies."""
         return [column[: self.num_nodes] for column in self.clocks.columns()]
 
     def snapshot(self) -> None:

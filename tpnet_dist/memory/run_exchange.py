@@ -48,7 +48,8 @@ class IdRoom:
     count: int = 0
 
     def learn(self, most: int) -> bool:
-        """`most`: the largest number of rows that a rank asks of another. Return whether they had room."""
+        """Learn how much room to have. `most`: the largest number of rows that a rank asks of another. Return
+        whether they had room."""
         had_room = most <= self.count
         self.count = max(-(-most * 5 // 4), 16)
         return had_room
@@ -100,7 +101,7 @@ class Places:
     layer_Q: Tensor
 
     def by_rank(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows, and their layers."""
+        """Yield the rows of each rank, and their layers."""
         rows, layers = np.diff(self.asked.border_R), np.diff(self.asked.layer_borders())
         parts = self.row_A.split_with_sizes(rows.tolist()), self.layer_Q.split_with_sizes(layers.tolist())
         return zip(*parts, strict=True)
@@ -116,7 +117,7 @@ class RunExchange:
         self.id_room = IdRoom()
 
     def arrange(self, plan: RunPlan) -> ArrangedRun:
-        """Stages 1 and 2. They touch no row, so they may be done ahead and in another thread."""
+        """Go through stages 1 and 2, which touch no row, so they may be done ahead and in another thread."""
         asked_of_us, fit = self._ask(plan)
         lent, kept = asked_of_us.early_and_late(), plan.asked.early_and_late()
         stats = self.exchange.stats
@@ -167,7 +168,7 @@ class RunExchange:
         return PendingRun(run, self._send(early, run.kept[0]), lent_late, (kept[0], kept[1]))
 
     def keep_late(self, pending: PendingRun) -> None:
-        """Stages 3 and 4 for late rows."""
+        """Go through stages 3 and 4 for late rows."""
         _, late = pending.kept
         self._keep(late, self._send(pending.lent_late, late.asked).wait())
 

@@ -65,7 +65,7 @@ class Asked:
         return np.append(0, np.cumsum(self.count_A))[self.border_R]
 
     def layer_index(self, num_layers: int) -> Integers:
-        """The layers one after another, as rows of a table with a row for each layer."""
+        """Return the layers one after another, as rows of a table with a row for each layer."""
         before_A = np.cumsum(self.count_A) - self.count_A
         index: Integers = np.repeat(self.row_A * num_layers + self.first_A - before_A, self.count_A)
         index += np.arange(len(index))
@@ -168,7 +168,7 @@ def plan_run(
 
 
 def distinct_nodes(wanted: Tensor | None, num_nodes: int) -> Integers:
-    """Sorted; refuses ids that own no row."""
+    """Return the distinct nodes, sorted; refuse ids that own no row."""
     if wanted is None:
         return np.empty(0, np.int64)
     nodes: Integers = np.unique(wanted.cpu().numpy())
@@ -192,7 +192,7 @@ def _are_late(nodes_A: Integers, need_A: npt.NDArray[np.int8], open_runs: Sequen
 
 
 def _places(nodes: Integers, others: Integers, slot_U: Integers, first_own: int) -> Integers:
-    """Own rows by their local ids, borrowed ones below zero."""
+    """Return the places of nodes' rows: own ones by their local ids, borrowed ones below zero."""
     if not len(slot_U):
         return nodes - first_own
     return np.where(others < 0, nodes - first_own, -1 - slot_U[others])

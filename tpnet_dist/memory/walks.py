@@ -100,7 +100,8 @@ class Walk:
         return LayerRules(parent_L, hop_L, scale_L, rate_W, self.keeps_degree)
 
     def read_factors(self, elapsed_A: Tensor, degree_A: Tensor | None) -> Tensor:
-        """Factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (A, L)."""
+        """Return the factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (A,
+        L)."""
         layer_L = torch.arange(self.layers, dtype=elapsed_A.dtype, device=elapsed_A.device)
         if degree_A is not None:
             # from its first event on a degree is at least 1; before that there is nothing to divide

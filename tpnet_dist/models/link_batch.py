@@ -26,7 +26,7 @@ from torch import Tensor
 
 
 def _axes(letters: str) -> dict[str, str]:
-    """Metadata of a field: its axes. What is cut along B and S says so here."""
+    """Return the metadata of a field that names its axes. What is cut along B and S says so here."""
     return {"axes": letters}
 
 
@@ -121,7 +121,7 @@ class LinkBatch:
         return replace(self, **cut, prepared=None)
 
     def _tensors_along(self, letters: str) -> Iterator[tuple[str, Tensor]]:
-        """Those whose first axes are these."""
+        """Yield the tensors whose first axes are these, with their names."""
         for each in fields(self):
             tensor = getattr(self, each.name)
             if isinstance(tensor, Tensor) and each.metadata["axes"].startswith(letters):

@@ -49,7 +49,7 @@ class StateNames(Protocol):
     """Weights under the names of a published implementation."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
-        """The settings with the sizes that a published checkpoint has; ValueError if it is no such."""
+        """Return the settings with the sizes that a published checkpoint has; ValueError if it is no such."""
 
     def random_features(self, state: Mapping[str, Tensor]) -> Tensor | None:
         """Return what rows of the walk memory started from, by raw id, the padding node's first; None:
@@ -87,7 +87,8 @@ class ModelSpec:
         return self.config.title
 
     def make(self, config: Config, log: LogShape) -> nn.Module:
-        """Initial weights come from torch's generator. Features that do not exist have no weights."""
+        """Build a model. Initial weights come from torch's generator; features that do not exist have no
+        weights."""
         return self.build(config, log).to(weight_dtype(config))
 
 

@@ -150,7 +150,8 @@ class _Placement:
 def _entries(
     chunk: EventChunk, first_node: int, stop_node: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Integers]:
-    """Each end in the block of each event: node (the block's first is 0), neighbour, row of the chunk."""
+    """Return each end in the block of each event: node (the block's first is 0), neighbour, row of the
+    chunk."""
     node = np.stack((chunk.src, chunk.dst), axis=1).ravel()
     neighbor = np.stack((chunk.dst, chunk.src), axis=1).ravel()
     kept = np.flatnonzero((node >= first_node) & (node < stop_node))

@@ -52,7 +52,7 @@ class GrowingNeighbors(NeighborLookup):
         self._sums, self._weights_until = GrowingArray(np.float64), GrowingArray(np.float64)
 
     def append(self, src_B: Integers, dst_B: Integers, time_B: Times) -> None:
-        """Events in order of time, none before those there are."""
+        """Add events in order of time, none before those there are."""
         first_entry = 2 * len(self._times)
         node_E = np.stack([src_B, dst_B], axis=1).ravel()
         entry_E = np.arange(first_entry, first_entry + len(node_E))
@@ -71,7 +71,7 @@ class GrowingNeighbors(NeighborLookup):
         return self._read(history, place_BM, place_BM >= 0)
 
     def weight_until(self, history: "_History", place_BM: Tensor) -> Tensor:
-        """The weights of each history's interactions up to and with that place, added up."""
+        """Return the weights of each history's interactions up to and with that place, added up."""
         until_BM = self.index.weight_until(history.begin_B[:, None] + 1 + place_BM)
         later_BM = (place_BM >= history.of_index_B[:, None]) & (place_BM < history.sizes()[:, None])
         row_A, _ = np.nonzero(later_BM.numpy())
@@ -136,7 +136,7 @@ class GrowingNeighbors(NeighborLookup):
         return Neighbors(found.ids_BM, found.events_BM, times_BM, mask_BM)
 
     def _entries(self, history: "_History", row_A: Integers, place_A: Integers) -> Integers:
-        """The entries at places of the histories after the index."""
+        """Return the entries at places of the histories after the index."""
         settled, fresh = history.settled, history.fresh
         is_fresh_A = place_A >= settled.size_B[row_A]
         key_A = np.empty(len(row_A), np.int64)

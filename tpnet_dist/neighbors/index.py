@@ -55,7 +55,7 @@ class Neighbors:
     mask_BM: Tensor
 
     def repeats(self) -> Tensor:
-        """Whether each slot holds the interaction of the slot before it: (B, M)."""
+        """Return whether each slot holds the interaction of the slot before it: (B, M)."""
         same_BM = self.events_BM[:, 1:] == self.events_BM[:, :-1]
         return self.mask_BM & F.pad(same_BM, (1, 0))
 
@@ -72,17 +72,18 @@ class NeighborLookup:
     """Answers queries: an index of some nodes, one spread over ranks, or one that grows."""
 
     def sample(self, queries: Queries, sampler: Sampler, *, count: int, key: SampleKey) -> Neighbors:
-        """`count` of the interactions that each query may choose from, as the sampler chooses."""
+        """Return `count` of the interactions that each query may choose from, as the sampler chooses."""
         raise NotImplementedError
 
     def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors:
-        """The last `count` interactions of each node among the events below its bound."""
+        """Return the last `count` interactions of each node among the events below its bound."""
         return self.sample(Queries(node_B, before_event_B), recent, count=count, key=_NO_KEY)
 
     def uniform(
         self, node_B: Tensor, before_event_B: Tensor, query_B: Tensor, *, count: int, key: SampleKey
     ) -> Neighbors:
-        """`count` draws with replacement from each node's interactions below its bound, in order of time.
+        """Return `count` draws with replacement from each node's interactions below its bound, in order of
+        time.
 
         `query_B` numbers the query within the epoch, whoever answers it: the draws depend on that and the key
         alone. A node with any history fills all its slots.
@@ -144,7 +145,7 @@ class NeighborIndex(NeighborLookup):
         return replace(self, weights=as_tensors(scaling, until_E, sum_N))
 
     def history(self, queries: Queries) -> tuple[Tensor, Tensor]:
-        """The place before each node's entries, and how many of them the query may choose from."""
+        """Return the place before each node's entries, and how many of them the query may choose from."""
         row_B = queries.node_B - self.first_node
         begin_B = self.starts.index_select(0, row_B).to(torch.int64)
         stop_B = self.starts.index_select(0, row_B + 1).to(torch.int64)
@@ -158,7 +159,7 @@ class NeighborIndex(NeighborLookup):
         return until.index_select(0, place.view(-1).clamp(max=len(until) - 1)).view(place.shape)
 
     def at(self, node_B: Tensor, place_BM: Tensor, mask_BM: Tensor) -> Neighbors:
-        """Interactions of each node by their places in its history, 0 being the oldest."""
+        """Return interactions of each node by their places in its history, 0 being the oldest."""
         begin_B = self.starts.index_select(0, node_B - self.first_node).to(torch.int64)
         return self._read(begin_B[:, None] + 1 + place_BM, mask_BM)
 
@@ -166,7 +167,7 @@ class NeighborIndex(NeighborLookup):
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def _last_before(self, queries: Queries, begin_B: Tensor, stop_B: Tensor) -> Tensor:
-        """The place of each node's last entry before its bound; one bisection for all."""
+        """Return the place of each node's last entry before its bound; one bisection for all."""
         is_before: Callable[[Tensor], Tensor]
         if queries.by_time:
             time_B = queries.before_B.to(self.time_dtype)
@@ -185,7 +186,7 @@ class NeighborIndex(NeighborLookup):
         return end_B
 
     def times_at(self, place_B: Tensor) -> Tensor:
-        """Times of entries."""
+        """Return the times of entries."""
         word_B = self.words.index_select(0, place_B)
         return self._times(place_B, word_B, self._events(word_B)).view(self.time_dtype)
 
@@ -203,7 +204,7 @@ class NeighborIndex(NeighborLookup):
         return (word >> (self.id_bits + self.mid_bits)).sub_(1)
 
     def _times(self, place: Tensor, word: Tensor, event: Tensor) -> Tensor:
-        """Their 64 bits; the words are overwritten."""
+        """Return the 64 bits of entries' times; the words are overwritten."""
         time = word.bitwise_and_(ones(self.mid_bits)).bitwise_left_shift_(LOW_BITS)
         time.bitwise_or_(self.lows.index_select(0, place).to(torch.int64).bitwise_and_(ones(LOW_BITS)))
         if len(self.tops):
@@ -242,5 +243,5 @@ class IndexHistories:
 
 
 def ones(bits: int) -> int:
-    """That many low bits set."""
+    """Return a number with that many low bits set."""
     return (1 << bits) - 1

@@ -59,7 +59,7 @@ class Histories(Protocol):
     def sizes(self) -> Tensor: ...
     def max_size(self) -> int: ...
     def weight_until(self, place_BM: Tensor) -> Tensor:
-        """The weights of each history's interactions up to and with that place, added up."""
+        """Return the weights of each history's interactions up to and with that place, added up."""
 
 
 @dataclass(frozen=True)

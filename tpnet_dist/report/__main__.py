@@ -37,7 +37,7 @@ COMMAND_LINE = CommandLine(
 
 
 def parse_report(args: list[str]) -> ReportCommand:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
         tyro.cli(ReportCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
     said = COMMAND_LINE.read(args)

@@ -60,7 +60,7 @@ class Curves:
 
 
 def read_curves(path: Path) -> Curves:
-    """A run that has written nothing yet has no curves."""
+    """Read the curves of a run; one that has written nothing yet has none."""
     curves = Curves()
     seed, seconds = None, 0.0
     for _, line in read_lines(path):

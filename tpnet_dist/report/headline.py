@@ -14,7 +14,7 @@ FADED = 5.0
 
 
 def lead(run: Run) -> str:
-    """One sentence."""
+    """Say in one sentence what the run is."""
     config = run.config
     seeds = config.training.all_seeds()
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
@@ -70,7 +70,7 @@ def _faded(run: Run) -> list[str]:
 
 
 def tiles(run: Run) -> list[Tile]:
-    """The main figures; none where there are none."""
+    """Return the main figures; none where there are none."""
     return [*_figures(run), *_costs(run)]
 
 

@@ -30,7 +30,7 @@ class ShownRun:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Runs of the same name are told apart by their paths."""
+    """Read the runs; those of the same name are told apart by their paths."""
     runs = [read_run(folder) for folder in folders]
     names = Counter(run.name for run in runs)
     return [
@@ -40,7 +40,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def write_page(folders: Sequence[Path], out: Path) -> Path:
-    """A page about the runs in these folders; one that is there is replaced."""
+    """Write a page about the runs in these folders; one that is there is replaced."""
     whole = page(read_runs(folders), datetime.now().astimezone())
     with atomic_write(out) as file:
         file.write(whole.encode())

@@ -44,12 +44,12 @@ class Run:
         return self.recognition.dataset.name if self.recognition else self.log.name
 
     def by_seed(self) -> dict[int, SeedResults]:
-        """The results of each seed; none before the run is finished."""
+        """Return the results of each seed; none before the run is finished."""
         return self.results.seeds if self.results else {}
 
 
 def read_run(folder: Path) -> Run:
-    """InputError with one sentence where there is none."""
+    """Read a run; InputError with one sentence where there is none."""
     if not (folder / CONFIG_NAME).is_file():
         raise InputError(f"{folder}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
     config, metrics = read_config(folder / CONFIG_NAME), folder / METRICS_NAME
@@ -85,7 +85,7 @@ def _with_evaluation(results: Results, later: Results) -> Results:
 
 
 def _filled(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
-    """`own`, and what is not there from `later`, however deep."""
+    """Return `own`, and what is not there from `later`, however deep."""
     both = {
         name: _filled(own[name], later[name])
         for name in own.keys() & later.keys()

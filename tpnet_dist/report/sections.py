@@ -131,7 +131,7 @@ def _epochs_table(run: Run) -> Folded | None:
 
 
 def costs_section(run: Run) -> Section | None:
-    """Speed, phases, exchange, memory: what the run stored of them."""
+    """Show speed, phases, exchange, memory: what the run stored of them."""
     facts = [*_speed_facts(run), *_other_facts(run)]
     shown = [
         *present(Facts("Time and memory", facts) if facts else None),
@@ -160,7 +160,7 @@ def _speed_facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _ranks(conditions: Conditions) -> str:
-    """Runs of earlier releases do not say on what device."""
+    """Return the number of ranks and their device, which runs of earlier releases do not say."""
     where = {"cpu": " on CPU cores", "cuda": " on GPUs"}.get(conditions.device or "", "")
     return amount(conditions.ranks) + where
 
@@ -192,7 +192,7 @@ def _clock(run: Run, what: str) -> str | None:
 
 
 def _other_facts(run: Run) -> list[tuple[str, str]]:
-    """Numbers that a later release stores are shown under their names."""
+    """Return numbers that a later release stores, under their names."""
     return [
         (name.replace("_", " ").replace("/", ", "), setting_value(value))
         for name, value in (flat(run.results.others) if run.results else {}).items()

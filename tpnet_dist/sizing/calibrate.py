@@ -111,7 +111,7 @@ def _seconds_per_operation() -> float:
 
 
 def _link() -> tuple[float, float]:
-    """Bytes per second between two ranks, and seconds of a trip that moves next to nothing."""
+    """Return the bytes per second between two ranks, and seconds of a trip that moves next to nothing."""
     args = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", __name__]
     large, small = map(float, _run_on_cores(args).split())
     return _LINK_ROWS // 2 * _ROW_FLOATS * 4 / (large - small), small
@@ -129,7 +129,7 @@ def _time_trips() -> None:
 
 
 def _base_bytes() -> int:
-    """The largest resident set of a process that has learned from next to nothing."""
+    """Return the largest resident set of a process that has learned from next to nothing."""
     return int(_run_on_cores(["-m", "tpnet_dist.training.bare_process"]))
 
 

@@ -80,7 +80,7 @@ class Device:
         return RankMemory(self.host_memory_bytes - sharers * self.base_bytes, sharers, is_host=True)
 
     def rate(self, precision: str = "float32") -> float:
-        """Operations per second in matrix products that can be hoped for."""
+        """Return the operations per second in matrix products that can be hoped for."""
         faster = {"bfloat16": self.bfloat16_flops, "tf32": self.tf32_flops}.get(precision)
         return (faster or self.flops) * self.flops_share
 
@@ -105,12 +105,13 @@ class Device:
         return min(within, self.network_bandwidth * self.network_share)
 
     def seconds_to_meet(self, num_ranks: int) -> float:
-        """Latency of a collective: what two ranks take, for each doubling of the ranks, as in a tree."""
+        """Return the latency of a collective: what two ranks take, for each doubling of the ranks, as in a
+        tree."""
         return self.seconds_per_collective * (num_ranks - 1).bit_length()
 
 
 def device_named(name: str) -> Device:
-    """One of devices.toml, or a TOML file of one's own."""
+    """Read a device of devices.toml, or of a TOML file of one's own."""
     if name.endswith(".toml"):
         return _from_file(Path(name))
     tables = tomllib.loads(files("tpnet_dist.sizing").joinpath("devices.toml").read_text())

@@ -28,7 +28,8 @@ class LogSize(Protocol):
 
 
 def slots_of(config: Config, events: int) -> int:
-    """Nodes of so many training events: two ends, a negative, and the neighbours of each."""
+    """Return the number of nodes of so many training events: two ends, a negative, and the neighbours of
+    each."""
     return events * 3 * (1 + needs_of(config).neighbors)
 
 
@@ -85,5 +86,6 @@ def memory_nodes(config: Config, log: LogSize) -> int:
 
 
 def padding_node_of(config: Config, log: LogSize) -> int | None:
-    """The released code has a node of its own for empty neighbour slots; here it comes after all others."""
+    """Return the node that the released code has for empty neighbour slots; here it comes after all
+    others."""
     return log.num_nodes if needs_of(config).padding_node else None

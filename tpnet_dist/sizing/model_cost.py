@@ -53,7 +53,7 @@ class Cost:
     """Bytes of the largest tensor, beside which its gradient and a copy are made."""
 
     def grown(self, other: "Cost", times: float) -> "Cost":
-        """This one and `times` what the other has more."""
+        """Return this cost and `times` what the other has more."""
         pairs = zip(astuple(self), astuple(other), strict=True)
         return Cost(*(mine + times * (theirs - mine) for mine, theirs in pairs))
 
@@ -93,7 +93,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _not_in_place(func: OpOverload) -> object:
-    """The operation as torch's register of costs knows it: `addmm` for `addmm_`."""
+    """Return the operation as torch's register of costs knows it: `addmm` for `addmm_`."""
     name = func._overloadpacket.__name__
     return getattr(torch.ops.aten, name.removesuffix("_"), func._overloadpacket)
 
@@ -151,7 +151,7 @@ def _count(config: Config, log: LogShape, num_events: int, act: Act, on_gpu: boo
 
 
 def _learn(model: nn.Module, query: LinkBatch) -> float:
-    """Returns the bytes that were kept for the backward pass, each storage once."""
+    """Learn from a batch; return the bytes that were kept for the backward pass, each storage once."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept: dict[int, int] = {}
 
@@ -181,7 +181,7 @@ def _model(config: Config, log: LogShape) -> nn.Module:
 
 
 def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
-    """Full neighbour slots of distinct nodes: the most a slice can ask."""
+    """Return a batch of full neighbour slots of distinct nodes: the most a slice can ask."""
     needs = needs_of(config)
     slots, layers = needs.neighbors, config.memory.layers
     num_ends, num_slots = num_events * _ENDS, num_events * _ENDS * slots
@@ -212,7 +212,7 @@ def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
 
 
 def _further_hops(config: Config, log: LogShape, num_slots: int) -> tuple[Hop, ...]:
-    """Each slot of a hop is a row of its own in the next."""
+    """Return further hops in which each slot of a hop is a row of its own in the next."""
     needs = needs_of(config)
     slots, hops = needs.neighbors, list[Hop]()
     for number in range(2, needs.hops + 1):

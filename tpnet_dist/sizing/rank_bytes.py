@@ -98,7 +98,8 @@ class RankBytes(NeededBytes):
 def needed_bytes(
     config: Config, log: LogShape, num_ranks: int, memory: RankMemory, *, neighbors: int, rank: int = 0
 ) -> NeededBytes:
-    """`neighbors`: bytes of its neighbour index that are not there yet."""
+    """Return the bytes that a rank needs. `neighbors`: bytes of its neighbour index that are not there
+    yet."""
     weights = weight_count(config, log) * weight_dtype(config).itemsize * STATES_PER_WEIGHT
     step, rows, clocks, borrowed_rows = step_bytes_of(config, log, num_ranks), 0, 0, 0
     if needs_of(config).rows:

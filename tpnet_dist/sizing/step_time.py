@@ -95,7 +95,8 @@ def training_step_time(
 
 
 def _gradient_seconds(weight_bytes: int, num_ranks: int, device: Device) -> float:
-    """Each rank passes all but its own part on twice: to be summed, and as a sum."""
+    """Return the seconds for gradients: each rank passes all but its own part on twice, to be summed, and as
+    a sum."""
     sent = 2 * weight_bytes * (num_ranks - 1) / num_ranks
     return sent / device.ring_bytes_per_second(num_ranks) + device.seconds_to_meet(num_ranks)
 

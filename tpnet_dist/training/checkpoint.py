@@ -135,7 +135,8 @@ class CheckpointFolder:
             )
 
     def _with_best(self, progress: Progress) -> Progress:
-        """A run that goes on ends with the best weights, so they must be there.
+        """Return progress with its best weights. A run that goes on ends with the best weights, so they must
+        be there.
 
         They may be of a later epoch than this checkpoint knows of: those it knew were replaced, then the run
         was killed or a later checkpoint damaged. Epochs that are repeated have to surpass what is there.

@@ -29,7 +29,7 @@ BEFORE_NAME = "before.json"
 
 
 def log_id_of(run: RunFolder) -> str | None:
-    """The log that a run is of; None if it has saved nothing yet."""
+    """Return the log that a run is of; None if it has saved nothing yet."""
     results = run.results()
     if results is not None and results.run is not None:
         return results.run.data.log_id
@@ -50,7 +50,8 @@ class Prefix:
 
 
 def prefix_of(run_dir: Path, config: Config) -> Prefix | None:
-    """None if the run is of the log as it is, or there is none yet."""
+    """Return the version that a run began with; None if the run is of the log as it is, or there is none
+    yet."""
     if not (run_dir / CONFIG_NAME).is_file():
         return None
     log_id, manifest = log_id_of(RunFolder(run_dir)), EventLog(config.data.folder).manifest
@@ -66,7 +67,7 @@ def prefix_of(run_dir: Path, config: Config) -> Prefix | None:
 
 
 def settled(config: Config, run_dir: Path | None, *, learn_old_test: bool) -> Config:
-    """The settings of a run that goes on from another: what the other one was is said in them."""
+    """Return the settings of a run that goes on from another: what the other one was is said in them."""
     if not config.training.continue_from:
         return config
     if run_dir is not None and (run_dir / CONFIG_NAME).is_file():
@@ -102,7 +103,7 @@ class OtherRun:
 
     @classmethod
     def of(cls, path: Path, config: Config) -> "OtherRun":
-        """`config`: of the run that goes on."""
+        """Open the other run. `config`: the settings of the run that goes on."""
         run = RunFolder.open(path)
         own = run.config()
         if missing := set(config.training.all_seeds()) - set(own.training.all_seeds()):
@@ -132,7 +133,7 @@ class OtherRun:
         return self.config.memory.width or default_width(len(self.log), self.log.num_nodes)
 
     def held_out(self) -> tuple[int, int]:
-        """Its test part."""
+        """Return the events of its test part."""
         part = events_of_test_part(self.log, self.config.data.test_share)
         return part.start, part.stop
 

@@ -94,9 +94,10 @@ class DdpEngine:
         self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **adam)
 
     def _let_the_group_end(self) -> None:
-        """A group of ranks ends with its last owner, and waits for its threads, which may want the GIL.
-        Python's wrapper lets go of the GIL meanwhile, data parallelism's reducer does not: both would wait
-        for ever. What an object holds is freed in the order it was given: give the wrapper again, last."""
+        """Let Python's wrapper of the group be freed last. A group of ranks ends with its last owner, and
+        waits for its threads, which may want the GIL. Python's wrapper lets go of the GIL meanwhile, data
+        parallelism's reducer does not: both would wait for ever. What an object holds is freed in the order
+        it was given: give the wrapper again, last."""
         self._scorer.__dict__["process_group_until_the_end"] = self._scorer.process_group
 
     def _settle_order_of_sums(self) -> None:

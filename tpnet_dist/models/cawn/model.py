@@ -76,7 +76,7 @@ class CAWN(nn.Module):
         self.predictor = LinkPredictor(2 * channels, channels)
 
     def forward(self, batch: LinkBatch) -> Tensor:
-        """Logits of each event's source with each of its destinations: (B, C)."""
+        """Return the logits of each event's source with each of its destinations: (B, C)."""
         with torch.autocast(batch.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
             links = self.embed(batch)
             logits_BC: Tensor = self.predictor([links.source_BCK, links.target_BCK])
@@ -125,7 +125,7 @@ class CAWN(nn.Module):
     def _features(
         self, batch: LinkBatch, hop: TreeHop, sides: Sides, tokens: Tokens, position_TK: Tensor
     ) -> Tensor:
-        """[node feature, time encoding, edge feature, position] of each token."""
+        """Return [node feature, time encoding, edge feature, position] of each token."""
         end_T, slot_T = _on(batch, sides.end_Z[tokens.side_T]), _on(batch, tokens.slot_T)
         parts = [self.time_encoding(hop.elapsed_EM[end_T, slot_T]), position_TK]
         if self.edge_width:
@@ -162,7 +162,7 @@ class PositionEncoding(nn.Module):
         return encoded_K
 
     def forward(self, landings: list[Landings]) -> "Positions":
-        """Encodes each distinct code once."""
+        """Encode each distinct code once."""
         count = num_codes(self.neighbors, self.walk_length)
         codes = [code_ZM for each in landings for code_ZM in (each.own_ZM, each.other_ZM)]
         if count <= _MOST_CODES:

@@ -38,7 +38,7 @@ class TreeHop:
 
 
 def trees_of(batch: LinkBatch) -> list[TreeHop]:
-    """The hops of all trees, the ends themselves first."""
+    """Return the hops of all trees, the ends themselves first."""
     ends_E1 = batch.ends_BS.flatten()[:, None]
     all_E1 = torch.ones(ends_E1.shape, dtype=torch.bool)
     now_E1 = torch.zeros(ends_E1.shape, dtype=batch.elapsed_BSM.dtype, device=ends_E1.device)
@@ -121,7 +121,7 @@ def num_codes(neighbors: int, walk_length: int) -> int:
 
 
 def probabilities_of(codes: Tensor, neighbors: int, walk_length: int) -> Tensor:
-    """The share of walks that pass at each hop: (…, hops + 1)."""
+    """Return the share of walks that pass at each hop: (…, hops + 1)."""
     shares = []
     for hop in range(walk_length + 1):
         slots = neighbors**hop

@@ -40,7 +40,7 @@ class WalkLSTM(nn.Module):
     def step(
         self, x_TI: Tensor, recurrent_TH: Tensor | None = None, cell_TH: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Both directions' outputs at each step, (T, 2H), and the forward cell, (T, H).
+        """Return both directions' outputs at each step, (T, 2H), and the forward cell, (T, H).
 
         Of the forward direction one step earlier: what `recurrent` makes of its output, and its cell; None at
         the first step.

@@ -30,7 +30,7 @@ MAX_RATE = 0.9
 
 
 def event_keys(seed: int, epoch: int, events_B: Tensor) -> Tensor:
-    """Keys for the events of these numbers: int64, spread over all 64 bits."""
+    """Return keys for the events of these numbers: int64, spread over all 64 bits."""
     return state_of(SampleKey(seed, epoch), events_B)
 
 
@@ -55,12 +55,13 @@ class Dropout:
         return values
 
     def dropped(self, like: Tensor, width: int) -> Tensor | None:
-        """1 for each of `width` values per token that is dropped, else 0, in the dtype of `like`; None if all
-        are kept. For the host's `feed_forward`."""
+        """Return 1 for each of `width` values per token that is dropped, else 0, in the dtype of `like`; None
+        if all are kept. For the host's `feed_forward`."""
         return None
 
     def kept(self, like: Tensor, shape: tuple[int, ...]) -> Tensor | None:
-        """1 for each of so many values that is kept, else 0, in the dtype of `like`; None if all are."""
+        """Return 1 for each of so many values that is kept, else 0, in the dtype of `like`; None if all
+        are."""
         return None
 
     def add(self, residual: Tensor, values: Tensor) -> Tensor:
@@ -99,12 +100,12 @@ class EventDropout(Dropout):
         return self._fill(like.new_empty(shape), lambda drawn: drawn.ge_(self._threshold))
 
     def add(self, residual: Tensor, values: Tensor) -> Tensor:
-        """residual + what is kept of the values, in one pass."""
+        """Return residual + what is kept of the values, in one pass."""
         total: Tensor = _AddKept.apply(residual, values, self._keep_mask(values))  # type: ignore[no-untyped-call]
         return total
 
     def _keep_mask(self, values: Tensor) -> Tensor:
-        """1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
+        """Return 1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
         return self.kept(values, tuple(values.shape))
 
     def _fill(self, mask: Tensor, decide: Callable[[Tensor], Tensor]) -> Tensor:
@@ -213,7 +214,7 @@ class HostBytes:
         self._streams = [np.random.SFC64(key % 2**64) for key in keys_B.tolist()]
 
     def draw(self, count: int) -> Tensor:
-        """The next `count` random bytes of each event, (B, count); the caller may change them."""
+        """Return the next `count` random bytes of each event, (B, count); the caller may change them."""
         words = np.empty((len(self._streams), -(-count // 8)), dtype=np.uint64)
         for row, stream in zip(words, self._streams, strict=True):
             row[:] = stream.random_raw(len(row))
@@ -230,7 +231,7 @@ class DeviceBytes:
         return self.draw_calls((count,))[:, :count]
 
     def draw_calls(self, counts: tuple[int, ...]) -> Tensor:
-        """The bytes of the next calls side by side, each filled up to whole words, in one go."""
+        """Return the bytes of the next calls side by side, each filled up to whole words, in one go."""
         keys_B, first = self._keys_B, self._calls + 1
         self._calls += len(counts)
         # a compiler sees through no cache, and needs none

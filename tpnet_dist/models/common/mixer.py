@@ -66,7 +66,8 @@ class ChannelMixing(nn.Module):
         return dropout.add(x_MZK, mixed_MZK)
 
     def pooled(self, x_MZK: Tensor) -> Tensor:
-        """The mean over tokens if nothing is dropped: the last layer comes after it, on M times fewer."""
+        """Return the mean over tokens if nothing is dropped: the last layer comes after it, on M times
+        fewer."""
         hidden_MZH = F.gelu(self.first(self._normal(x_MZK)))
         pooled_ZK: Tensor = x_MZK.mean(0) + self.second(hidden_MZH.mean(0))
         return pooled_ZK
@@ -113,7 +114,7 @@ class Mixer(nn.Module):
 
 
 def _along_tokens(x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
-    """A linear layer along the first axis."""
+    """Apply a linear layer along the first axis."""
     if not serves_host(x_MZK):
         flat = torch.addmm(bias_H[:, None], weight_HM, x_MZK.flatten(1))
         return flat.view(len(weight_HM), *x_MZK.shape[1:])
@@ -147,7 +148,8 @@ class _AlongTokens(torch.autograd.Function):
 
 
 def _products_of_rows(one_MZK: Tensor, other_HZK: Tensor) -> Tensor:
-    """(M, H). In pieces, since one product of long and few rows takes the host three times as long."""
+    """Return products of rows, (M, H). They are computed in pieces, since one product of long and few rows
+    takes the host three times as long."""
     num_sequences, channels = one_MZK.shape[1:]
     pieces = math.gcd(num_sequences, PIECES)
     size = num_sequences // pieces * channels
@@ -157,7 +159,7 @@ def _products_of_rows(one_MZK: Tensor, other_HZK: Tensor) -> Tensor:
 
 
 def _normal_tokens(x_MZK: Tensor, eps: float) -> Tensor:
-    """LayerNorm's division along the first axis, without its weights."""
+    """Normalise along the first axis as LayerNorm does, without its weights."""
     if not serves_host(x_MZK) and x_MZK.numel():
         # what batches are to its channels, tokens are to ours: one operation, in float32 inside
         return F.batch_norm(x_MZK.flatten(1), None, None, training=True, eps=eps).view(x_MZK.shape)

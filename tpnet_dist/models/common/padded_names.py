@@ -54,7 +54,8 @@ class PaddedColumns:
         return wide.flatten(1)
 
     def narrowed(self, wide: Tensor) -> Tensor:
-        """A model of other sizes may want more columns than there are; shapes tell so later."""
+        """Remove the padding. A model of other sizes may want more columns than there are; shapes tell so
+        later."""
         if wide.shape[1] % self.pieces:
             return wide
         return wide.view(len(wide), self.pieces, -1)[..., : self.width].flatten(1)
@@ -75,7 +76,8 @@ class PaddedParts:
         return torch.cat(list(padded), 1)
 
     def narrowed(self, wide: Tensor) -> Tensor:
-        """A model of other sizes may want other columns than there are; shapes tell so later."""
+        """Remove the padding. A model of other sizes may want other columns than there are; shapes tell so
+        later."""
         if wide.shape[1] != sum(padded for _, padded in self.parts):
             return wide
         pieces = wide.split_with_sizes([padded for _, padded in self.parts], dim=1)
@@ -104,7 +106,7 @@ class PaddedStateNames:
         return replace(config, model=replace(config.model, **self.sizes(state)))
 
     def random_features(self, state: Mapping[str, Tensor]) -> None:
-        """These models have no rows."""
+        """Return None: these models have no rows."""
 
     def to_published(
         self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None

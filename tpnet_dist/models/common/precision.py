@@ -10,7 +10,8 @@ from torch import Tensor
 
 
 def in_product_type(*factors: Tensor) -> tuple[Tensor, ...]:
-    """The factors of a matrix product as autocast wants them; functions of our own are not known to it."""
+    """Return the factors of a matrix product as autocast wants them; functions of our own are not known to
+    it."""
     device = factors[0].device.type
     if not torch.is_autocast_enabled(device):
         return factors

@@ -26,7 +26,8 @@ class TemporalAttention(nn.Module):
     """Multi-head attention, residual connection and norm."""
 
     def __init__(self, query_width: int, key_width: int, width: int, heads: int) -> None:
-        """`width`: of queries with their padding, and of what comes out; `query_width`: without it."""
+        """`width`: the width of queries with their padding, and of what comes out; `query_width`: without
+        it."""
         super().__init__()
         self.heads = heads
         self.query = nn.Linear(query_width, width, bias=False)
@@ -45,7 +46,8 @@ class TemporalAttention(nn.Module):
         *,
         skips_nobody: bool,
     ) -> Tensor:
-        """(T, O). Keys are in parts side by side; one query and residual may serve all nodes."""
+        """Return what attention gives, (T, O). Keys are in parts side by side; one query and residual may
+        serve all nodes."""
         weights_TMh = self._weights(query_TI, keys_TMF, mask_TM)
         if skips_nobody:
             weights_TMh = weights_TMh * mask_TM.any(1)[:, None, None]
@@ -79,6 +81,6 @@ class TemporalAttention(nn.Module):
         return torch.softmax(scores_TMh.masked_fill(~mask_TM[..., None], MASKED), 1)
 
     def _by_head(self, layer: nn.Linear) -> Tensor:
-        """Weights of a projection: (h, d, K)."""
+        """Return the weights of a projection: (h, d, K)."""
         outputs, inputs = layer.weight.shape
         return layer.weight.view(self.heads, outputs // self.heads, inputs)

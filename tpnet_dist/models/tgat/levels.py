@@ -73,7 +73,7 @@ def _level_of(
 
 
 def _used(rows: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """The rows that are referred to, and the references by place among them: (T, M), (V)."""
+    """Return the rows that are referred to, and the references by place among them: (T, M), (V)."""
     if rows is None:
         return None, None
     used_V, place = torch.unique(rows, return_inverse=True)

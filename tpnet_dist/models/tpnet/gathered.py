@@ -32,7 +32,7 @@ class Gathered:
     @classmethod
     @torch.no_grad()
     def of(cls, query: LinkBatch, slots: TokenSlots, *, scale: bool, triton: bool) -> "Gathered":
-        """`triton`: whether Triton's kernels may be used."""
+        """Gather the inputs of a batch. `triton`: whether Triton's kernels may be used."""
         pairs = slots.pairs_of(query)
         chosen_A, nodes_UF, edges_BSMF = pairs.neighbor_A, query.node_features_UF, query.edge_features_BSMF
         return cls(

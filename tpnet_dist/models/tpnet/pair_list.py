@@ -57,7 +57,8 @@ class PairList:
 
 
 def pair_products(query: LinkBatch, pairs: PairList) -> Tensor:
-    """Cross, self of the first, self of the second, as the slots read them: (X, 3, L, L)."""
+    """Return the products cross, self of the first, self of the second, as the slots read them: (X, 3, L,
+    L)."""
     rows_ULD, products_ULL = query.rows_ULD, query.products_ULL
     assert rows_ULD is not None and products_ULL is not None
     node_X, factors_XL = slots_of(query)

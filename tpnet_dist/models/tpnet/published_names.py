@@ -77,7 +77,7 @@ class TPNetStateNames:
     """Released checkpoints, as `ModelSpec` wants them."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
-        """Sizes are read off the weights; λ, walk and data must be said."""
+        """Return the settings with sizes read off the weights; λ, walk and data must be said."""
         assert isinstance(config.model, TPNetConfig)
         sizes = published_sizes(state)
         features = self.random_features(state)
@@ -119,7 +119,8 @@ class TPNetStateNames:
 
 
 def published_sizes(state: Mapping[str, Tensor]) -> PublishedSizes:
-    """Feature widths are those the features were padded to; a model may be built with the true ones."""
+    """Read sizes off the weights. Feature widths are those the features were padded to; a model may be built
+    with the true ones."""
     weights = _weights(state)
     token_weight = weights["0.embedding_module.projection_layer.0.weight"]
     channels = len(weights["0.embedding_module.projection_layer.2.weight"])
@@ -160,7 +161,7 @@ def load_published(model: TPNet, state: Mapping[str, Tensor]) -> None:
 def to_published(
     model: TPNet, *, node_width: int, edge_width: int, tensors: Mapping[str, Tensor] | None = None
 ) -> dict[str, Tensor]:
-    """The weights as the released code has them with features padded to these widths.
+    """Return the weights as the released code has them with features padded to these widths.
 
     `tensors`: something else by the names of the model's parameters, such as gradients.
     """

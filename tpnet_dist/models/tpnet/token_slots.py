@@ -98,16 +98,16 @@ class TokenSlots:
         return cls(source_J, target_Y, _tokens_of_sequences(token_BSM, zero))
 
     def pairs_of(self, query: LinkBatch) -> PairList:
-        """The pairs of this batch as one list, also where it was not made before."""
+        """Return the pairs of this batch as one list, also where it was not made before."""
         return self.pairs or PairList.of(self.source_J, self.target_Y, query.neighbors_BSM.shape)
 
     def sequences(self, tokens_K: Tensor) -> Tensor:
-        """(J·C + Y + 1, K) → (M, Z, K)."""
+        """Arrange tokens in sequences: (J·C + Y + 1, K) → (M, Z, K)."""
         return tokens_K.index_select(0, self.token_MZ.flatten()).view(*self.token_MZ.shape, tokens_K.shape[1])
 
 
 def size_class(number: int) -> int:
-    """The next of 8, 9, … 16, 18, … 32, 36, … 64, 72, …: at most an eighth more."""
+    """Return the next of 8, 9, … 16, 18, … 32, 36, … 64, 72, …: at most an eighth more."""
     step = 1 << max(0, (number - 1).bit_length() - 4)
     return max(8, -(-number // step) * step)
 

@@ -29,7 +29,7 @@ from tpnet_dist.evaluation.results import Figures, Results, read_results
 
 @dataclass(kw_only=True)
 class Settings:
-    """Which log, and for how long."""
+    """The log, the variants, and how long they train."""
 
     data: Annotated[Positional[str], arg(metavar="[DATA_DIR]")] = ""
     """The data folder; by default the built-in log."""

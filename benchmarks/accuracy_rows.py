@@ -27,10 +27,10 @@ class Accuracy:
     metric: str
     mean: float
     std: float | None
-    """None of a single seed."""
+    """The standard deviation over seeds; None for a single seed."""
     seeds: tuple[int, ...]
     epochs: int
-    """Run, by the seed that took most."""
+    """The epochs that were run, by the seed that took most."""
     width: int | None
     paper: PaperValue | None
 

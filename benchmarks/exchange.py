@@ -57,7 +57,7 @@ class Settings:
 
     ranks: tuple[int, ...] = (2, 4)
     data: tuple[Path, ...] = ()
-    """Data folders."""
+    """The data folders."""
     random_nodes: Count = 20_000
     """The nodes of a random log that is measured besides, as many as the paper's with 1e6 edges; 0: none."""
     events: Count = 19_200
@@ -85,7 +85,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Extent:
-    """Which part of a log is exchanged, and in which slices."""
+    """The part of a log that is exchanged, and its slices."""
 
     measured_from: int
     batch_size: int

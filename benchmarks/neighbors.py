@@ -39,7 +39,7 @@ class Settings:
     events: Count = 10_000_000
     nodes: Count = 200_000
     skew: float = 1.0
-    """1: all nodes alike; 3: few have most events."""
+    """The skew of the nodes' events; 1: all nodes alike; 3: few have most events."""
     threads: int = 1
     """The number of torch's threads during look-ups."""
 

@@ -60,7 +60,7 @@ class RankMemory:
     rows: int
     neighbors: int
     peak: int
-    """Resident, beyond what it had before."""
+    """The peak of resident memory, beyond what the process had before."""
 
     @property
     def tables(self) -> int:

@@ -129,9 +129,9 @@ class Study:
         self.commit = commit_of_code()
         self.codes = {name: hash_of_code(*places) for name, places in CODE.items()}
         self.lines: list[Line] = []
-        """All that were ever measured into this folder."""
+        """All lines that were ever measured into this folder."""
         self.done: dict[Case, Line] = {}
-        """Those of the same code and settings."""
+        """The lines measured with the same code and settings."""
 
     def run(self) -> list[Line]:
         self.settings.out.mkdir(parents=True, exist_ok=True)

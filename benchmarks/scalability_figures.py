@@ -22,7 +22,7 @@ RIVALS = {
 }
 _COLORS = {"dense": "tab:red", "dense-kept": "tab:brown", "stored": "tab:purple"}
 _RIVAL_MARKERS = {"dense": "X", "dense-kept": "P", "stored": "*"}
-"""Such as can be hollow."""
+"""The markers of rivals, which can all be hollow."""
 HOLLOW = "hollow: did not finish its log"
 _OUR_COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:cyan", "tab:olive")
 _MARKERS = "os^Dv"

@@ -78,7 +78,7 @@ class RankCase:
 
     rank: int
     device: str
-    """cpu or cuda."""
+    """The device, cpu or cuda."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds of each phase."""
     exchanged: dict[str, dict[str, Any]] = field(default_factory=dict)

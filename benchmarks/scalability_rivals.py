@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a rival came."""
+    """The point that a rival reached."""
 
     outcome: Outcome
     events: int

@@ -59,9 +59,9 @@ class Settings:
     data: Path | None = None
     """A data folder; by default a social log of UCI's size, made for the occasion."""
     steps: int = 5
-    """Steps of each turn."""
+    """The number of steps of each turn."""
     turns: int = 6
-    """Counted turns; one more comes first."""
+    """The number of counted turns; one more comes first."""
     cores: int = 2
     """Threads of the literal form and of ours as one rank; ours also as so many ranks of one thread."""
     profile: Literal["published", "paper"] = "published"

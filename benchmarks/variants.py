@@ -19,7 +19,7 @@ VARIANTS: dict[str, list[str]] = {
     ROUNDED: ["--memory.exchange-dtype", "bfloat16"],
 }
 PAPER_VARIANTS = tuple(VARIANTS)[:4]
-"""Those of the paper's ablation study."""
+"""The variants of the paper's ablation study."""
 MAY_OVERFLOW = "without scaling"
 """Has no value on some datasets of the paper either."""
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -58,7 +58,7 @@ class Appended:
     nodes: int = 0
     """The number of new nodes."""
     is_there: bool = False
-    """These files were appended last time."""
+    """Whether these files were appended last time already."""
 
 
 def append(

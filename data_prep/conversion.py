@@ -17,7 +17,7 @@ class NodeTable:
     source: str
     node_id: str
     columns: tuple[str, ...] = ()
-    """None named: all but the id."""
+    """The columns of features; none named: all but the id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class Conversion:
     """A `.npy` with node features; its row is the raw id."""
     bipartite: bool = False
     one_id_space: bool = False
-    """Said in so many words."""
+    """Whether the user said that there is one id space."""
     time_unit: TimeUnit | None = None
-    """None: seconds, or what a typed column says itself."""
+    """The unit of times; None: seconds, or what a typed column says itself."""
     time_format: str | None = None
     time_step: float | None = None
     sort: bool = False

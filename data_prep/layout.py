@@ -23,7 +23,7 @@ class Layout:
     names_its_columns: bool = True
     """False if the header line does not fit the columns (JODIE: one name for 172 features)."""
     comment: str | None = None
-    """Lines that start with this are skipped."""
+    """The text at the start of lines that are skipped."""
     decimal_comma: bool = False
     is_kept: bool = False
     """Columns are those of the files that a log was converted from."""

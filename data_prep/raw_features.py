@@ -117,7 +117,7 @@ class FeatureReading:
 
     @property
     def unknown_categories(self) -> dict[str, list[str]]:
-        """Those that the log which is appended to does not have, by column; they become zeros."""
+        """The categories that the log which is appended to does not have, by column; they become zeros."""
         found = {
             column.name: [each for each in self._codes.get(column.name, ()) if each not in column.categories]
             for column in self.known

@@ -32,7 +32,7 @@ class Synth:
     average_degree: float | None = None
     """Events per node, counting both ends; by default 60 for social, 100 for random."""
     seed: int = 0
-    """Same seed, same log."""
+    """The seed; the same seed makes the same log."""
     shard_events: Count = EVENTS_PER_SHARD
     """Events per Parquet shard."""
     as_csv: bool = False

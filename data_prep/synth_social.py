@@ -28,7 +28,7 @@ Weights = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class SocialHabits:
-    """How a source chooses its destination, and who the nodes are."""
+    """The habits by which a source chooses its destination, and the kinds of nodes."""
 
     repeat: float = 0.60
     """Share of events that go to a recent partner of the source."""
@@ -45,7 +45,7 @@ class SocialHabits:
     community_size: int = 50
     """Mean number of members once all nodes have joined."""
     moves: float = 1.0
-    """How often a node changes community in the course of the log, on average."""
+    """The number of times that a node changes community in the course of the log, on average."""
     founders: float = 0.4
     """Share of the nodes that are there from the start; the others join evenly until the last event."""
     tail: float = 2.0
@@ -53,7 +53,8 @@ class SocialHabits:
     days: float = 30.0
     """Time the log covers, whatever its number of events, so that one decay rate suits all sizes."""
     rhythm: float = 0.8
-    """How far the rate of events swings around its mean between midnight and noon; 0 is not at all."""
+    """The extent to which the rate of events swings around its mean between midnight and noon; 0 is not at
+    all."""
 
     def __post_init__(self) -> None:
         shares = (self.repeat, self.closure, self.community, self.hub)

@@ -48,7 +48,7 @@ class NegativeEnds:
     """What a slice's events are scored against."""
 
     src_B: Ids | None
-    """None: the source of the event itself."""
+    """The sources of negatives; None: the source of the event itself."""
     dst_BC: Ids
 
 

@@ -33,7 +33,7 @@ class Prediction:
 
     ranks: int
     device: str
-    """cpu or cuda."""
+    """The device, cpu or cuda."""
     title: str
     """The planner's title of the device."""
     step_seconds: float

@@ -22,13 +22,13 @@ MAX_COMPETITORS = 100_000
 """The most competitors of an event in ranking, whose neighbours a rank holds all at once."""
 
 MAX_MICROBATCHES = 256
-"""Each is a forward pass of its own."""
+"""The most microbatches of a batch; each is a forward pass of its own."""
 MAX_LEARNING_RATE = 1e37
 """Adam's first step takes ten times this, which float32 must hold."""
 MIN_TIMEOUT = 10
 """Seconds; ranks give a sign of life each second, and write files meanwhile."""
 MAX_TIMEOUT = 7 * 24 * 3600
-"""Seconds; what is longer is no limit."""
+"""The most seconds of a timeout; what is longer is no limit."""
 
 
 class SettingError(InputError):
@@ -201,7 +201,7 @@ def _default_model() -> ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How weights are learned."""
+    """The settings of training: how weights are learned."""
 
     batch_size: int = 200
     """Events per timestamp batch."""
@@ -282,7 +282,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """How links are ranked, against what."""
+    """The settings of evaluation: how links are ranked, and against what."""
 
     negatives: tuple[NegativeKind, ...] = ("random",)
     """The kinds of negatives that test events are scored against at the best epoch; validation between epochs

@@ -32,7 +32,7 @@ class BatchSlices:
     rank: int
     num_ranks: int
     num_microbatches: int
-    """How many microbatches the whole batch has, on all ranks."""
+    """The number of microbatches of the whole batch, on all ranks."""
 
     @classmethod
     def of(cls, wanted: int | None, rank: int, num_ranks: int, device_type: str) -> "BatchSlices":

@@ -30,7 +30,7 @@ Columns = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class ExchangeRoute:
-    """How many rows this rank sends to each rank on the way forward, and receives from each."""
+    """The numbers of rows that this rank sends to each rank on the way forward, and receives from each."""
 
     send_counts: list[int]
     recv_counts: list[int]

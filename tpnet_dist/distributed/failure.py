@@ -29,11 +29,11 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError, leave, sentence_of
 
 RANK_LOST = 75
-"""Exit code: EX_TEMPFAIL, "try again"."""
+"""The exit code where a rank lost others: EX_TEMPFAIL, "try again"."""
 DEFECT = 1
 SECONDS_TO_FIND_OUT = 8.0
 SECONDS_TO_NOTICE = 15.0
-"""How long this rank may go on after another said that it lost somebody."""
+"""The time that this rank may go on after another said that it lost somebody."""
 
 _BROKEN = re.compile(r"gloo|nccl|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
 _OWN = re.compile(r"cuda failure|unhandled cuda error|invalid usage|out of memory", re.IGNORECASE)

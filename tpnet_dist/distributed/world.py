@@ -53,8 +53,8 @@ class World:
     """A name that these ranks share with one another, and with no ranks that were started before or come
     after."""
     number: int = 0
-    """How many worlds this process has joined before; the same on all ranks of a script, and when they are
-    started again."""
+    """The number of worlds that this process has joined before; the same on all ranks of a script, and when
+    they are started again."""
     phase: Phase = field(default_factory=Phase, compare=False)
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
 

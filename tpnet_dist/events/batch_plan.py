@@ -38,7 +38,7 @@ class Position:
     """Says where a run stands between two steps: what comes next, as batch and as event."""
 
     steps: int
-    """Steps done."""
+    """The number of steps done."""
     batch: int
     """The next batch."""
     event: int

@@ -40,7 +40,7 @@ class Manifest:
     time_unit: TickUnit
     """The unit of the time column."""
     first_time: float
-    """An int where times are."""
+    """The time of the first event; an int where times are."""
     last_time: float
     has_labels: bool
     bipartite: bool

@@ -16,7 +16,8 @@ class SourceRecord:
     """The name that the user called it by."""
     bytes: int
     sha256: str | None = None
-    """None for what lies elsewhere: reading it again would cost as much as converting it."""
+    """The hash of the file; None for what lies elsewhere: reading it again would cost as much as converting
+    it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Preparation:
     """Columns by the user's names (positions where the files name none), and what was done with them."""
 
     columns: tuple[str, ...]
-    """All that the files have, in their order."""
+    """All columns that the files have, in their order."""
     src: str
     dst: str
     time: str

@@ -45,9 +45,9 @@ class Closure(NamedTuple):
     other_A: Integers
     """The number, among these nodes, of a node that is read; -1: this rank's own."""
     changes_U: npt.NDArray[np.bool_]
-    """Which of these nodes have events in the run."""
+    """Whether each of these nodes has events in the run."""
     cells: npt.NDArray[np.int32]
-    """Finds a node among these."""
+    """The hash index that finds a node among these."""
 
     def changes(self, nodes: Integers) -> npt.NDArray[np.bool_]:
         """Return which of these nodes, all of other ranks, have events in the run."""

@@ -70,7 +70,7 @@ class Ends(NamedTuple):
 
     receiver_E: npt.NDArray[np.int64]
     sender_E: npt.NDArray[np.int64]
-    """Both as places."""
+    """Receivers and senders are places of rows."""
     hops_E: npt.NDArray[np.int8]
     """Layers of at most so many hops are replayed, the receiver's further ones being of no use here."""
     time_E: npt.NDArray[np.float64]

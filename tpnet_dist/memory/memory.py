@@ -46,7 +46,7 @@ from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
 
 CatchUp = Literal["auto", "columns", "nodes"]
-"""How events that nobody reads are recorded: see `columns`."""
+"""The ways to record events that nobody reads: see `columns`."""
 
 _BORDER_BYTES = 16
 
@@ -128,9 +128,9 @@ class Memory:
         # progress
         self.epoch = 0
         self._open_runs: list[RunPlan] = []
-        """Planned and not recorded yet."""
+        """The runs that are planned and not recorded yet."""
         self._arranged: dict[int, ArrangedRun | None] = {}
-        """Those of the open runs that are, by the identity of their plans; None on one rank."""
+        """The open runs that are arranged, by the identity of their plans; None on one rank."""
         self._pending: PendingRun | None = None
         """The run whose rows are on their way."""
         self._is_fresh = True

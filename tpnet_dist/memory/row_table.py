@@ -20,7 +20,7 @@ class StoredRows:
 
     rows_ULD: Tensor
     clock_U: Tensor
-    """Seconds; float64."""
+    """The time of each row's last event in seconds; float64."""
     degree_U: Tensor | None
     """Sum of event weights on the row's clock, for walks that divide by it; float64."""
     products_ULL: Tensor | None

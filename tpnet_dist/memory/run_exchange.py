@@ -75,7 +75,7 @@ class ArrangedRun:
     fit: Fit
     """How the rows fit on the rank where they fit least."""
     lent: tuple[Asked, Asked]
-    """Early and late ones."""
+    """The rows lent to others: early ones and late ones."""
     kept: tuple[Asked, Asked]
     places: PackedCopy
     """The rows of these four in this order, then their layers as rows of a table with a row for each

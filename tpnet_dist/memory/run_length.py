@@ -25,7 +25,7 @@ class Fit(IntEnum):
     """Whether the rows of others that a rank needs for a run fit; of several ranks the greatest counts."""
 
     TWICE = 0
-    """Those of a run twice as long would fit."""
+    """The rows of a run twice as long would fit."""
     ONCE = 1
     NOT = 2
 

@@ -33,7 +33,7 @@ class Asked:
     first_A: Integers
     """The lowest layer that is asked for."""
     count_A: Integers
-    """How many layers."""
+    """The number of layers that are asked for."""
     is_late_A: Flags
     """Whether it changes in the run before, and so cannot travel while that is recorded."""
     border_R: Integers
@@ -88,7 +88,7 @@ class RunPlan:
     num_needed: int
     """Rows of other ranks that this one works with."""
     fit: Fit
-    """How these fit into the slots there may be, with those of runs not recorded yet."""
+    """How these rows fit into the slots there may be, with those of runs not recorded yet."""
     is_early: bool
     """Whether a run before was not recorded yet."""
     num_slots: int

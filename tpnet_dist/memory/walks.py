@@ -41,11 +41,11 @@ class LayerRules(NamedTuple):
     parent_L: npt.NDArray[np.int64]
     """The layer of other rows that it reads; always a lower one, so layers are recorded from the top."""
     hop_L: npt.NDArray[np.int64]
-    """How many events its walks have; layers lie in this order."""
+    """The number of events of each layer's walks; layers lie in this order."""
     scale_L: npt.NDArray[np.int64]
-    """Which timescale it has."""
+    """The timescale of each layer."""
     rate_W: npt.NDArray[np.float64]
-    """How fast layers of a timescale fade, per second and hop."""
+    """The rate at which layers of a timescale fade, per second and hop."""
     divides_by_degree: bool
 
 

@@ -71,14 +71,14 @@ class ModelSpec:
 
     name: str
     config: type[ModelConfig]
-    """Its own settings: flags, TOML keys, docs and checks come from it."""
+    """The type of the model's own settings: flags, TOML keys, docs and checks come from it."""
     build: Callable[[Config, LogShape], nn.Module]
     """Builds the model for one device: LinkBatch → logits (events, destinations)."""
     needs: Callable[[Config], Needs]
     kept_numbers: Callable[[Config], int]
     """The numbers that a training step keeps for the backward pass, per event and at the least."""
     state_names: StateNames | None = None
-    """None: nothing published can be taken."""
+    """The names of published checkpoints; None: nothing published can be taken."""
     prepare: Callable[[Config, LinkBatch], Prepared] | None = None
     """Prepares a batch on the host, to be sent to the model's device with it; None: nothing is prepared."""
 

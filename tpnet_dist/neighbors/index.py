@@ -37,7 +37,7 @@ from tpnet_dist.neighbors.samplers import Queries, Sampler, Slots, recent, unifo
 LOW_BITS, TOP_BITS = 16, 8
 BYTES_PER_STEP = 16
 BYTES_PER_ENTRY = 10
-"""About; an event has two entries."""
+"""The approximate bytes of an entry; an event has two entries."""
 
 _ENTRIES_AT_ONCE = 1 << 20
 _NO_KEY = SampleKey(0, 0)

@@ -45,7 +45,7 @@ class Mark:
     text: str = ""
     """The text that a text element shows."""
     hint: str = ""
-    """Shows where a pointer rests."""
+    """The text that is shown where a pointer rests."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ BANKS = {
     "recency": "recency",
     "popularity": "popu\u200blarity",
 }
-"""Its heading breaks where a screen is narrow."""
+"""The headings of baselines, which can break where a screen is narrow."""
 
 
 def six_settings(series: Series, dataset: str | None) -> Pair | None:

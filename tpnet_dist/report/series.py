@@ -21,7 +21,7 @@ class Spread:
 
     mean: float
     std: float | None
-    """None of one seed."""
+    """The standard deviation over seeds; None for one seed."""
     count: int
 
 

@@ -26,11 +26,11 @@ from tpnet_dist.models.registry import needs_of, spec_of
 from tpnet_dist.sizing.memory_sizes import memory_width
 
 _FEW, _MORE = 4, 12
-"""Events of the two slices."""
+"""The numbers of events of the two slices."""
 _SPECIAL = ("gelu", "log1p", "exp", "cos", "sin", "tanh", "sigmoid", "softplus", "rsqrt")
 _GATHERS = ("index", "gather", "embedding")
 _ENDS = 3
-"""Source, destination, negative."""
+"""The ends of an event in training: source, destination, negative."""
 
 Act = Callable[[nn.Module, LinkBatch], float]
 """Runs the model; returns the bytes it kept for later."""
@@ -41,14 +41,14 @@ class Cost:
     """The cost of one pass over a slice, on one rank."""
 
     flops: float = 0.0
-    """Operations in matrix products."""
+    """The number of operations in matrix products."""
     bytes: float = 0.0
-    """Read and written by all other operations."""
+    """The bytes that all other operations read and write."""
     special: float = 0.0
-    """Exponentials, error functions and the like."""
+    """The number of exponentials, error functions and the like."""
     operations: float = 0.0
     saved_bytes: float = 0.0
-    """Kept from forward to backward."""
+    """The bytes that are kept from forward to backward."""
     largest_bytes: float = 0.0
     """Bytes of the largest tensor, beside which its gradient and a copy are made."""
 

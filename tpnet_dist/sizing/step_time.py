@@ -36,15 +36,15 @@ class StepTime:
     """Seconds of one step on one rank."""
 
     products: float
-    """Matrix products."""
+    """Seconds of matrix products."""
     memory: float
     """All other operations of the model and the optimizer, and rows passing by."""
     calls: float
     """Starting operations, one after another; on a GPU with what planning keeps the interpreter from it."""
     host: float
-    """Looking up neighbours, planning exchanges."""
+    """Seconds of looking up neighbours and planning exchanges."""
     link: float
-    """Rows and gradients between ranks."""
+    """Seconds of rows and gradients on their way between ranks."""
     is_host: bool
 
     @property

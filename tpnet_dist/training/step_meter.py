@@ -49,7 +49,7 @@ class StepMeter:
 
     seed: int
     progress: Progress
-    """Its sum of losses grows with the steps looked at."""
+    """The progress of the seed, whose sum of losses grows with the steps looked at."""
     log: RunLog | None
     display: Display
     stats: ExchangeStats

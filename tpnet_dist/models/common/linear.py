@@ -20,9 +20,9 @@ from tpnet_dist.models.common.precision import in_product_type
 
 VECTOR = 16
 GPU_VECTOR = 8
-"""Values of bfloat16 in 16 bytes."""
+"""The number of bfloat16 values in 16 bytes."""
 ALIGNED_FROM = 8192
-"""Rows; assumed, since no GPU was at hand."""
+"""The number of rows from which aligning is worth it; assumed, since no GPU was at hand."""
 
 
 class AlignedLinear(nn.Linear):

@@ -27,7 +27,7 @@ class Gathered:
     node_features_AF: Tensor | None
     edge_features_AF: Tensor | None
     pair_inputs_XI: Tensor | None
-    """None without memory."""
+    """The MLP's inputs for pairs; None without memory."""
 
     @classmethod
     @torch.no_grad()

@@ -31,9 +31,9 @@ class TokenSlots:
     """Computed slots, and how J·C tokens of sources, Y of destinations and a zero make up the sequences."""
 
     source_J: Tensor
-    """Positions in (B, M), flat."""
+    """Chosen slots of sources, as flat positions in (B, M)."""
     target_Y: Tensor
-    """Positions in (B, C, M), flat."""
+    """Chosen slots of destinations, as flat positions in (B, C, M)."""
     token_MZ: Tensor
     """The token of each slot of each sequence, among J·C + Y + 1; the last is the zero."""
     pairs: PairList | None = None

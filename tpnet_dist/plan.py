@@ -34,11 +34,11 @@ class OwnFlags:
     data: Annotated[Path | None, arg(metavar="DIR")] = None
     """A data folder, instead of events and nodes; what ranks exchange is then counted from its batches."""
     ranks: Annotated[int | None, arg(metavar="COUNT")] = None
-    """The number of ranks, one per GPU; by default as many as `tpnet train` starts on this machine, or four of a
-    device that is named."""
+    """The number of ranks, one per GPU; by default as many as `tpnet train` starts on this machine, or four
+    of a device that is named."""
     device: Annotated[str, arg(metavar="auto|rtx3090|a100|h100|cpu|FILE.toml")] = "auto"
-    """The device that each rank computes on; auto: this machine's GPUs, or else its CPU, of whatever speed the one was
-    that was measured; a file is one that --calibrate wrote, or like it."""
+    """The device that each rank computes on; auto: this machine's GPUs, or else its CPU, at the speed of the
+    one that was measured; a file is one that --calibrate wrote, or like it."""
     calibrate: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """Measure this machine's cores, write the file, and stop."""
     figure: Annotated[Path | None, arg(metavar="FILE.png|svg")] = None

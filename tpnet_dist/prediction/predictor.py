@@ -293,10 +293,9 @@ class Predictor:
 
     def _among(self, candidates: GivenIds | Strategy | None) -> tuple[str | None, Dense]:
         """Return how candidates are chosen for each source, and all that there are; None: they are these."""
-        if candidates is None or (isinstance(candidates, str) and candidates == "all"):
-            return None, self.ids.destinations()
-        if isinstance(candidates, str) and candidates in STRATEGIES:
-            return candidates, self.ids.destinations()
+        if candidates is None or (isinstance(candidates, str) and candidates in STRATEGIES):
+            chosen = None if candidates in (None, "all") else str(candidates)
+            return chosen, self.ids.destinations()
         return None, self._known(candidates)
 
     def _without(self, source_B: Dense, *, seen: bool, itself: bool) -> list[Dense] | None:

@@ -63,6 +63,13 @@ class IdMap:
         both = int(id_tables.SEEN_AS.sum())
         return int(np.count_nonzero(self._known.states() & both == both))
 
+    def num_shared_with(self, other: "IdMap") -> int:
+        """How many ids are written alike in both."""
+        one, two = sorted((self.raw, other.raw), key=len)
+        if one.type != two.type:
+            one, two = (pc.cast(ids, pa.large_string()) for ids in (one, two))
+        return int(pc.sum(pc.is_in(two, value_set=one)).as_py() or 0)
+
     def sources_first(self) -> Integers:
         """All codes: first those seen as sources, in that order, then the others."""
         sources = self._known.sources()

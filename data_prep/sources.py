@@ -7,7 +7,7 @@ from pathlib import Path
 from data_prep.chunk import Source
 from data_prep.conversion import Conversion
 from data_prep.places import Place, places_of
-from data_prep.raw_files import first_bytes
+from data_prep.raw_files import first_bytes, is_compressed
 from data_prep.table_readers import IpcReader, JsonLinesReader, ParquetReader, TableReader, WithPartitions
 from data_prep.table_source import TableSource
 from data_prep.text_source import TextSource
@@ -16,6 +16,13 @@ from tpnet_dist.errors import InputError
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
+_UTF16 = ("text in UTF-16", "convert it, for example with: iconv -f utf-16 -t utf-8")
+_OTHER_FORMS = {
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", "unpack it, or save the sheet as CSV"),
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
+}
+"""How files begin that are not read."""
 
 
 def open_sources(
@@ -45,12 +52,14 @@ def _open(place: Place, job: Conversion) -> Source:
     reader = reader_of_place(place)
     if reader is None:
         return TextSource(place, job.layout)
-    return TableSource(WithPartitions(reader, place.path), job.layout, job.features.one_hot)
+    return TableSource(WithPartitions(reader, place.partitions()), job.layout, job.features.one_hot)
 
 
 def reader_of_place(place: Place) -> TableReader | None:
     """None for delimited text."""
     start = first_bytes(place, 4096)
+    if start.startswith((b"PAR1", b"ARROW1")) and is_compressed(place):
+        raise InputError(f"{place.name}: is a compressed file of columns; unpack it first")
     if start.startswith(b"PAR1"):
         return ParquetReader(place)
     if start.startswith((b"ARROW1", _ARROW_STREAM)):
@@ -59,12 +68,15 @@ def reader_of_place(place: Place) -> TableReader | None:
     name = place.name.removesuffix(".gz").removesuffix(".zst")
     if stripped.startswith(b"{"):
         return JsonLinesReader(place)
-    if stripped.startswith(b"[") and name.endswith(_JSON_SUFFIXES):
+    if stripped.startswith(b"[") and (name.endswith(_JSON_SUFFIXES) or stripped[1:].lstrip()[:1] in b"[{"):
         raise InputError(
             f"{place.name}: is one JSON list; write one object a line, for example with: jq -c '.[]'"
         )
     if start.startswith(b"FEA1"):
         raise InputError(f"{place.name}: is Feather of version 1; write it again, which makes version 2")
+    for magic, (what, remedy) in _OTHER_FORMS.items():
+        if start.startswith(magic):
+            raise InputError(f"{place.name}: is {what}; {remedy}")
     if b"\x00" in start[:1024]:
         raise InputError(
             f"{place.name}: holds neither text nor Parquet, Arrow IPC or JSON lines; give one of these"
@@ -75,6 +87,12 @@ def reader_of_place(place: Place) -> TableReader | None:
 def _require_alike(first: Source, other: Source) -> None:
     """Several files are one log only if they offer the same things."""
     ours, theirs = first.roles, other.roles
+    if ours.has_names != theirs.has_names and ours.used != theirs.used:
+        named, nameless = (first, other) if ours.has_names else (other, first)
+        raise InputError(
+            f"{nameless.name}: has no line of column names, and {named.name} has its columns in another "
+            "order than source, destination, time; write the names into each file"
+        )
     if len(other.feature_names) != len(first.feature_names):
         raise InputError(
             f"{other.name}: {len(other.feature_names)} feature columns where {first.name} has "

@@ -1,10 +1,12 @@
 """What a log that grows costs: a run goes on with its new events, beside one that begins anew.
 
     python -m benchmarks.going_on ../shared/data/uci/CollegeMsg.txt --preset uci --ranks 2
+    python -m benchmarks.going_on ../shared/data/uci/CollegeMsg.txt --preset uci --appends 10 --whole
     python -m benchmarks.going_on events.csv --flags="--src who --dst whom" --epochs 10
 
-The first --share of the file's lines is converted and trained on; the rest is appended; a run goes on from
-that one with --continue-epochs; another is trained on the grown log from scratch. All are commands as users
+The first --share of the file's lines is converted and trained on; the rest is appended, in --appends parts; a
+run goes on from that one with --continue-epochs; another is trained on the grown log from scratch, and with
+--whole one on the log that one conversion of everything makes. All are commands as users
 give them, and AP is that on the test part of the grown log. Seconds are those of whole commands, with their
 start and evaluation. Runs are kept in --out, which must not be there yet.
 """
@@ -14,9 +16,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -45,6 +49,10 @@ class Settings:
     """Of training."""
     share: float = 0.8
     """Of the events, that are there at first."""
+    appends: int = 1
+    """In so many parts the rest is appended."""
+    whole: bool = False
+    """Also train from scratch on all events converted at once, whose nodes have other dense ids."""
     epochs: int = 5
     """Of the first run, and of the one from scratch."""
     continue_epochs: int = 1
@@ -60,6 +68,8 @@ class Settings:
             raise InputError(f"{self.out}: is there already; choose another --out or remove it")
         if not 0 < self.share < 1:
             raise InputError(f"--share is {self.share}, but must be between 0 and 1; correct it")
+        if self.appends < 1:
+            raise InputError(f"--appends is {self.appends}, but must be at least 1; raise it")
         if not self.raw.is_file():
             raise InputError(f"{self.raw}: no such file; check the path")
 
@@ -75,13 +85,13 @@ class Stage:
 
 def run_stages(settings: Settings) -> list[Stage]:
     out, log = settings.out, settings.out / "log"
-    first, rest = _split(settings)
+    first, *rest = _split(settings)
     old, following, scratch = (out / name for name in ("first", "following", "scratch"))
     epochs = ["--training.epochs", str(settings.epochs)]
     stages = [
         _stage("convert", _data_prep("convert", first, log, *shlex.split(settings.flags))),
         _stage("train on the first part", _train(settings, log, old, epochs)),
-        _stage("append the rest", _data_prep("append", rest, log)),
+        *(_stage(f"append {part.stem}", _data_prep("append", part, log)) for part in rest),
     ]
     goes_on = ["--continue-from", str(old), "--training.epochs", str(settings.continue_epochs)]
     seconds = _seconds(_train(settings, log, following, goes_on, is_new=False))
@@ -89,21 +99,34 @@ def run_stages(settings: Settings) -> list[Stage]:
     assert figures.before is not None, "the run went on from another"
     stages += [
         Stage("before: the first run's weights", 0.0, _ap(figures.before["test"])),
-        Stage(f"after {settings.continue_epochs} more epochs", seconds, _ap(figures.test)),
+        Stage(f"after, {settings.continue_epochs} epochs on", seconds, _ap(figures.test)),
     ]
-    seconds = _seconds(_train(settings, log, scratch, epochs))
-    return [*stages, Stage(f"{settings.epochs} epochs from scratch", seconds, _ap(_figures(scratch).test))]
+    stages.append(_trained(f"{settings.epochs} epochs from scratch", settings, log, scratch, epochs))
+    if settings.whole:
+        everything = out / "everything"
+        flags = shlex.split(settings.flags)
+        stages.append(_stage("convert everything", _data_prep("convert", settings.raw, everything, *flags)))
+        name = f"{settings.epochs} epochs on everything"
+        stages.append(_trained(name, settings, everything, out / "whole", epochs))
+    return stages
 
 
-def _split(settings: Settings) -> tuple[Path, Path]:
-    """Two files of its lines, with the line of names in both."""
+def _trained(name: str, settings: Settings, log: Path, run: Path, epochs: Sequence[str]) -> Stage:
+    seconds = _seconds(_train(settings, log, run, epochs))
+    return Stage(name, seconds, _ap(_figures(run).test))
+
+
+def _split(settings: Settings) -> list[Path]:
+    """Files of its lines, with the line of names in each."""
     lines = settings.raw.read_text().splitlines(keepends=True)
     names, events = lines[: settings.has_header], lines[settings.has_header :]
-    border = round(len(events) * settings.share)
+    first = round(len(events) * settings.share)
+    borders = [0, *np.linspace(first, len(events), settings.appends + 1).astype(int)]
     settings.out.mkdir(parents=True)
-    paths = settings.out / "first.txt", settings.out / "rest.txt"
-    for path, part in zip(paths, (events[:border], events[border:]), strict=True):
-        path.write_text("".join([*names, *part]))
+    paths = []
+    for number, (start, stop) in enumerate(pairwise(borders)):
+        paths.append(settings.out / f"part-{number}.txt")
+        paths[-1].write_text("".join([*names, *events[start:stop]]))
     return paths
 
 

@@ -13,6 +13,7 @@ from data_prep.table_source import TableSource
 from data_prep.text_source import TextSource
 from data_prep.values import NoEvents
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.preparation import TimeUnit
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -43,7 +44,7 @@ def open_sources(
             if not may_be_empty:
                 raise
     for source in sources[1:]:
-        _require_alike(sources[0], source)
+        _require_alike(sources[0], source, job.time_unit)
     return sources
 
 
@@ -84,8 +85,9 @@ def reader_of_place(place: Place) -> TableReader | None:
     return None
 
 
-def _require_alike(first: Source, other: Source) -> None:
-    """Several files are one log only if they offer the same things."""
+def _require_alike(first: Source, other: Source, said: TimeUnit | None) -> None:
+    """Several files are one log only if they offer the same things. `said`: what times count where files do
+    not say it."""
     ours, theirs = first.roles, other.roles
     if ours.has_names != theirs.has_names and ours.used != theirs.used:
         named, nameless = (first, other) if ours.has_names else (other, first)
@@ -115,7 +117,7 @@ def _require_alike(first: Source, other: Source) -> None:
             f"{other.name}: feature columns {theirs.feature_names} where {first.name} has "
             f"{ours.feature_names}; name them in one order with --features"
         )
-    if first.time_unit != other.time_unit:
+    if (first.time_unit or said) != (other.time_unit or said):
         raise InputError(
             f"{other.name}: times are {other.time_unit or 'numbers or text'} where {first.name} has "
             f"{first.time_unit or 'numbers or text'}; give files with one type of time"

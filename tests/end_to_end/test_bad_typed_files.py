@@ -327,6 +327,21 @@ def test_gaps_of_list_columns_are_filled(tmp_path: Path) -> None:
     assert features is not None and features.tolist() == [[1.0, 2.0], [3.0, 2.0], [5.0, 2.0]]
 
 
+def test_dates_of_text_go_together_whatever_holds_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("src,dst,time\n10,20,1970-01-01T00:00:05\n")
+    later = {"src": [20, 10], "dst": [30, 30], "time": ["1970-01-01 00:00:06", "1970-01-01 00:00:09"]}
+    pl.DataFrame(later).write_ndjson(tmp_path / "b.jsonl")
+    convert(tmp_path / "a.csv", tmp_path / "b.jsonl", tmp_path / "out", "--time-unit", "iso")
+    assert rows(EventLog(tmp_path / "out")) == EVENTS
+
+
+@pytest.mark.parametrize("times", [["1990", "1991"], ["20230101", "20230102"], ["1700000000", "1700000001"]])
+def test_numbers_written_as_text_are_no_dates(tmp_path: Path, times: list[str]) -> None:
+    pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": times}).write_parquet(tmp_path / "log.parquet")
+    convert(tmp_path / "log.parquet", tmp_path / "out", "--yes")
+    assert [time for _, _, time in rows(EventLog(tmp_path / "out"))] == [int(time) for time in times]
+
+
 def test_days_may_be_whole_numbers(tmp_path: Path) -> None:
     pq.write_table(pa.table({"src": [1], "dst": [2], "day": [19700102]}), tmp_path / "log.parquet")
     convert(tmp_path / "log.parquet", tmp_path / "out", "--time-format", "%Y%m%d")

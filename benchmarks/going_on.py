@@ -117,7 +117,7 @@ def _trained(name: str, settings: Settings, log: Path, run: Path, epochs: Sequen
 
 
 def _split(settings: Settings) -> list[Path]:
-    """Files of its lines, with the line of names in each."""
+    """Write files of its lines, with the line of names in each."""
     lines = settings.raw.read_text().splitlines(keepends=True)
     names, events = lines[: settings.has_header], lines[settings.has_header :]
     first = round(len(events) * settings.share)
@@ -137,7 +137,7 @@ def _data_prep(*args: object) -> list[str]:
 def _train(
     settings: Settings, log: Path, run: Path, more: Sequence[str], *, is_new: bool = True
 ) -> list[str]:
-    """`is_new`: what goes on from another run has its settings."""
+    """Return the command. `is_new`: what goes on from another run has its settings."""
     preset = ["--preset", settings.preset] if settings.preset and is_new else []
     args = [str(log), *preset, *(shlex.split(settings.args) if is_new else ()), *more]
     return launch([*args, "--run-dir", str(run)], settings.ranks)

@@ -22,7 +22,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def is_of_people(name: str) -> bool:
-    """user_id, UserID and userId all name a user."""
+    """Return whether a name is of people: user_id, UserID and userId all name a user."""
     return bool(_words(name) & _PEOPLE)
 
 
@@ -66,7 +66,7 @@ class ColumnFinder:
         )
 
     def _people_and_things(self) -> dict[str, int] | None:
-        """Where one column names users, and another what they use."""
+        """Find one column that names users, and another that names what they use."""
         people, things = (
             [place for place, name in enumerate(self.names) if is_of(name)]
             for is_of in (is_of_people, is_of_things)

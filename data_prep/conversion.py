@@ -20,9 +20,9 @@ class NodeTable:
     source: str
     node_id: str
     columns: tuple[str, ...] = ()
-    """None named: all but the id."""
+    """The columns of features; none named: all but the id."""
     table: TableReader | None = None
-    """In memory, in place of the source."""
+    """Node features in memory, in place of the source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,9 @@ class Conversion:
     """A `.npy` with node features; its row is the raw id."""
     bipartite: bool = False
     one_id_space: bool = False
-    """Said in so many words."""
+    """Whether the user said that there is one id space."""
     time_unit: TimeUnit | None = None
-    """None: seconds, or what a typed column says itself."""
+    """The unit of times; None: seconds, or what a typed column says itself."""
     time_format: str | None = None
     time_step: float | None = None
     sort: bool = False
@@ -51,7 +51,7 @@ class Conversion:
     accept_doubts: bool = False
     events_per_shard: int = EVENTS_PER_SHARD
     source: dict[str, object] = field(default_factory=dict)
-    """What the manifest tells people about where the log came from."""
+    """Notes in the manifest, for people, on where the log came from."""
 
     @property
     def inputs_name(self) -> str:
@@ -61,7 +61,8 @@ class Conversion:
         return first if len(self.inputs) == 1 else f"{first} and {len(self.inputs) - 1} more"
 
     def time_rule(self, own_unit: TimeUnit | None) -> TimeRule:
-        """`own_unit`: what a typed time column says of itself, such as iso for timestamps."""
+        """Return the rule of times. `own_unit`: what a typed time column says of itself, such as iso for
+        timestamps."""
         if self.time_unit not in (None, own_unit) and own_unit is not None and not self.layout.is_kept:
             what = "dates" if own_unit == "iso" else f"durations in {own_unit}"
             raise InputError(

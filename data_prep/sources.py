@@ -29,9 +29,9 @@ _OTHER_FORMS = {
 def open_sources(
     job: Conversion, spool: Path, tables: Sequence[TableReader] = (), *, may_be_empty: bool = False
 ) -> list[Source]:
-    """All inputs, in order, with the same columns in the same roles. `spool`: where standard input is kept.
-    `tables`: sources in memory, instead. `may_be_empty`: leave those without rows out, rather than refuse
-    them."""
+    """Open all inputs, in order, with the same columns in the same roles. `spool`: where standard input is
+    kept. `tables`: sources in memory, instead. `may_be_empty`: leave those without rows out, rather than
+    refuse them."""
     makers: list[Callable[[], Source]] = [
         partial(TableSource, table, job.layout, job.features.one_hot) for table in tables
     ]
@@ -49,7 +49,7 @@ def open_sources(
 
 
 def _open(place: Place, job: Conversion) -> Source:
-    """By what it holds; a name alone says little."""
+    """Open a file by what it holds; a name alone says little."""
     reader = reader_of_place(place)
     if reader is None:
         return TextSource(place, job.layout)
@@ -57,7 +57,7 @@ def _open(place: Place, job: Conversion) -> Source:
 
 
 def reader_of_place(place: Place) -> TableReader | None:
-    """None for delimited text."""
+    """Return a reader of the file; None for delimited text."""
     start = first_bytes(place, 4096)
     if start.startswith((b"PAR1", b"ARROW1")) and is_compressed(place):
         raise InputError(f"{place.name}: is a compressed file of columns; unpack it first")
@@ -86,8 +86,8 @@ def reader_of_place(place: Place) -> TableReader | None:
 
 
 def _require_alike(first: Source, other: Source, said: TimeUnit | None) -> None:
-    """Several files are one log only if they offer the same things. `said`: what times count where files do
-    not say it."""
+    """Require that sources are alike: several files are one log only if they offer the same things. `said`:
+    what times count where files do not say it."""
     ours, theirs = first.roles, other.roles
     if ours.has_names != theirs.has_names and ours.used != theirs.used:
         named, nameless = (first, other) if ours.has_names else (other, first)

@@ -164,7 +164,7 @@ class JsonLinesReader:
                     return
 
     def _parse(self, lines: bytes, row: int) -> pa.Table:
-        """Texts stay texts, also those that look like dates: they may be ids."""
+        """Parse lines. Texts stay texts, also those that look like dates: they may be ids."""
         try:
             table = self._parsed(lines)
             names = table.column_names

@@ -72,7 +72,7 @@ class TableSource:
         return kind.unit if pa.types.is_duration(kind) else None
 
     def _holds_dates_as_text(self) -> bool:
-        """JSON has no others."""
+        """Return whether times are ISO dates as text; JSON has no others."""
         column = self._head.column(self.roles.names[self.roles.time])[:1]
         try:
             parse_times(column, TimeRule(unit="iso"))
@@ -221,7 +221,7 @@ class TableSource:
             )
 
     def _holds_numbers_as_text(self, position: int) -> bool:
-        """Such as a column that a folder of Hive names."""
+        """Return whether texts are numbers, such as those of a column that a folder of Hive names."""
         if not is_text(self._type(position)):
             return False
         numbers = numbers_with_gaps(self._head.column(self.roles.names[position]))

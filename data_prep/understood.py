@@ -32,7 +32,7 @@ _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns":
 
 
 def say_columns(sources: Sequence[Source], job: Conversion, rule: TimeRule, tell: Tell) -> None:
-    """Which column is what, with the first values; refuse what the first rows show to be implausible."""
+    """Say which column is what, with the first values; refuse what the first rows show to be implausible."""
     source = sources[0]
     roles, sample = source.roles, source.sample()
     tell(f"{source.name}: {source.about()}; {len(roles.names)} columns")
@@ -59,7 +59,7 @@ def say_columns(sources: Sequence[Source], job: Conversion, rule: TimeRule, tell
 
 
 def say_log(first: "FirstPass", job: Conversion, tell: Tell) -> None:
-    """Times, span and ids of the whole log; refuse what is implausible."""
+    """Say times, span and ids of the whole log; refuse what is implausible."""
     rule, times = first.rule, first.times
     tick = 1e-9 if rule.is_dates else SECONDS_PER_TICK[rule.unit]
     low, high = times.lowest, times.highest
@@ -84,7 +84,7 @@ def say_log(first: "FirstPass", job: Conversion, tell: Tell) -> None:
 
 
 def say_appended(first: "FirstPass", before: "LogBefore", job: Conversion, tell: Tell) -> None:
-    """Times and ids of events that are appended; refuse what is implausible beside the log."""
+    """Say times and ids of events that are appended; refuse what is implausible beside the log."""
     rule, times, log = first.rule, first.times, before.manifest
     tick = 1e-9 if rule.is_dates else SECONDS_PER_TICK[rule.unit]
     low, high = times.lowest, times.highest
@@ -200,7 +200,7 @@ def _doubts_about_time(
 
 
 def _better_time(roles: Roles, sample: list[pa.Array], mine: Numbers) -> int | None:
-    """A column that nobody uses and that looks more like a time than the one that is taken for it."""
+    """Find a column that nobody uses and that looks more like a time than the one taken for it."""
     is_few = len(np.unique(mine)) < FEW_TIMES and mine.max() < SMALL_TIME
     # a column that is called time may count from the first event
     is_unknown = not roles.has_names and not _are_dates(mine)
@@ -225,7 +225,7 @@ def _are_dates(times: Numbers) -> bool:
 
 
 def _are_calendar_days(times: Numbers) -> bool:
-    """Whole numbers such as 20240131, all of them days."""
+    """Return whether times are whole numbers such as 20240131, all of them days."""
     if times.min() < 19000101 or times.max() > 21001231 or len(times) < 2:
         return False
     days = pa.array(np.unique(times).astype(np.int64)).cast(pa.string())
@@ -273,7 +273,7 @@ def _doubts_about_span(
 
 
 def _likelier_unit(low: float, high: float, rule: TimeRule) -> str | None:
-    """The unit by which numbers are dates of today, if they are none by the one that was said."""
+    """Return the unit by which numbers are dates of today, if they are none by the one that was said."""
     if are_unix_times(low, high, SECONDS_PER_TICK[rule.unit]):
         return None
     return next((unit for unit, tick in SECONDS_PER_TICK.items() if are_unix_times(low, high, tick)), None)

@@ -34,7 +34,8 @@ class DeviceTimes:
         return end
 
     def seconds(self) -> dict[str, float]:
-        """By name, from the first operation of a span on the GPU to its last; waits for them."""
+        """Return seconds by name, from the first operation of a span on the GPU to its last; waits for
+        them."""
         torch.cuda.synchronize()
         total = dict.fromkeys(self._names, 0.0)
         for name, started, ended in self._pairs:
@@ -43,7 +44,7 @@ class DeviceTimes:
 
 
 class _Timing:
-    """What spans of this process are timed by, if they are."""
+    """The times that spans of this process are added to, if they are timed."""
 
     times: DeviceTimes | None = None
 
@@ -62,7 +63,7 @@ class Span(ContextDecorator):
         self._end: Callable[[], None] = _nothing
 
     def _recreate_cm(self) -> "Span":
-        """A decorated function may run in two threads at once."""
+        """Return a new span: a decorated function may run in two threads at once."""
         return Span(self.name)
 
     def __enter__(self) -> None:
@@ -85,4 +86,4 @@ class Span(ContextDecorator):
 
 
 def _nothing() -> None:
-    """Of spans that nobody times."""
+    """Do nothing at the end of a span that nobody times."""

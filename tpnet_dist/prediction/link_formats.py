@@ -13,7 +13,7 @@ _SUFFIXES = {".parquet": PARQUET, ".feather": IPC, ".arrow": IPC, ".jsonl": JSON
 
 
 def kind_of(path: Path) -> str:
-    """By what it holds, as `convert` does; by its name if that cannot be seen."""
+    """Tell a file's kind by what it holds, as `convert` does; by its name if that cannot be seen."""
     try:
         with pa.input_stream(path) as stream:
             start = bytes(stream.read(4096)).lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -24,7 +24,7 @@ def kind_of(path: Path) -> str:
 
 
 def typed_columns(path: Path, kind: str) -> list[str]:
-    """The names of its columns."""
+    """Return the names of its columns."""
     if kind == PARQUET:
         with pq.ParquetFile(path) as file:
             return list(file.schema_arrow.names)
@@ -39,7 +39,8 @@ def typed_columns(path: Path, kind: str) -> list[str]:
 def typed_batches(
     path: Path, kind: str, columns: Sequence[str], ids: Sequence[str], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """With these columns, perhaps among others. `ids`: those of them that JSON is not to take for dates."""
+    """Yield batches with these columns, perhaps among others. `ids`: those that JSON is not to take for
+    dates."""
     if kind == PARQUET:
         with pq.ParquetFile(path) as file:
             yield from file.iter_batches(rows, columns=list(columns))

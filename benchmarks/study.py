@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
-from benchmarks.finished_runs import SeedResult, results_of
+from benchmarks.finished_runs import SeedResult, results_of, results_so_far
 from benchmarks.study_logs import StudyLog
 from benchmarks.variants import flags_of
 from tpnet_dist.config.schema import Config
@@ -53,8 +55,14 @@ class StudyRun:
     def config(self) -> Config:
         return parse_train(self.args).config
 
-    def results(self) -> list[SeedResult]:
-        return results_of(self.path, dataset=self.log.preset, base=parse_train(self._base_args()).config)
+    def results(self, ranks: int = 1) -> list[SeedResult]:
+        """Of a run broken off, on so many ranks, what it is at so far: none before an epoch is over."""
+        # settings of another model are others; those that make it a variant are not among them
+        model = ["--model.name", self.config().model.name]
+        base = parse_train([*self._base_args(), *model]).config
+        if self.is_finished:
+            return results_of(self.path, dataset=self.log.preset, base=base)
+        return results_so_far(self.path, ranks, dataset=self.log.preset, base=base)
 
     def events(self) -> int:
         """To be learnt from, over all epochs, at most."""
@@ -73,8 +81,15 @@ class StudyRun:
         return [str(self.log.folder), "--preset", self.log.preset, *self.common_args]
 
 
-def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[StudyRun, str]:
-    """Those not finished yet; why some came to nothing. Each goes on where it was broken off."""
+def train_all(
+    runs: Sequence[StudyRun], ranks: int, display: Display, minutes: float | None = None
+) -> dict[StudyRun, str]:
+    """Those not finished yet; why some came to nothing. Each goes on where it was broken off.
+
+    `minutes`: at most so long in all. Each run has an equal share of what is left of them, after which it
+    saves its step and leaves the rest to the next time.
+    """
+    ends = None if minutes is None else time.monotonic() + 60 * minutes
     refuse_others(runs)
     waiting = [run for run in runs if not run.is_finished]
     done = sum(run.progress()[0] for run in waiting)
@@ -86,9 +101,13 @@ def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[St
         for number, run in enumerate(waiting, start=1):
             watch = RunWatch(run, display, f"run {number} of {len(waiting)}: {run}")
             display.say(f"{watch.title}: {run.path}")
-            train(run, ranks, watch.look)
+            left = len(waiting) - number + 1
+            seconds = None if ends is None else (ends - time.monotonic()) / left
+            has_ended = train(run, ranks, watch.look, seconds)
             watch.end()
-            if not run.is_finished:
+            if not has_ended:
+                display.say(f"{run}: its time is over; the same command goes on with it")
+            elif not run.is_finished:
                 failures[run] = _why(run.output)
                 display.say(f"{run}: {failures[run]}")
     return failures
@@ -116,22 +135,44 @@ class RunWatch:
             self._done = events
 
 
-def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
-    """To its end, with a look now and then how far it is."""
+def train(run: StudyRun, ranks: int, look: Callable[[], None], seconds: float | None = None) -> bool:
+    """To its end, with a look now and then how far it is; False: `seconds` were over before."""
+    if seconds is not None and seconds <= 0:
+        return False
+    ends = None if seconds is None else time.monotonic() + seconds
     run.output.parent.mkdir(parents=True, exist_ok=True)
     with run.output.open("wb") as file:
         # in a session of its own: a Ctrl-C is ours, and it hears of it once
         process = subprocess.Popen(launch(run.args, ranks), stdout=file, stderr=file, start_new_session=True)
         try:
             while process.poll() is None:
+                if ends is not None and time.monotonic() > ends:
+                    return False
                 look()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(SECONDS_BETWEEN_LOOKS)
+            return True
         finally:
             if process.poll() is None:
                 # it saves its step
                 process.terminate()
                 process.wait()
+
+
+def leave_without_results(out: Path) -> NoReturn:
+    """For studies that had no time."""
+    print(
+        f"{out}: no run has an epoch behind it that could be shown; repeat the command to go on",
+        file=sys.stderr,
+    )
+    sys.exit(1)
+
+
+def require_positive(**numbers: float | None) -> None:
+    """Refuse flags whose value cannot be; None was not given."""
+    for name, number in numbers.items():
+        if number is not None and number <= 0:
+            raise InputError(f"--{name} is {number}, but must be above 0; raise it")
 
 
 def refuse_others(runs: Sequence[StudyRun]) -> None:

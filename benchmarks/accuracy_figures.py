@@ -39,14 +39,14 @@ def draw_figures(rows: list[Accuracy], folder: Path) -> list[Path]:
 def _draw_mains(rows: list[Accuracy], path: Path) -> list[Path]:
     """A line of pictures for each dataset and model: AP and AUC."""
     groups = list(dict.fromkeys((row.dataset, row.variant) for row in rows))
-    figure = _new_figure(11, 3.4 * len(groups))
+    figure = new_figure(11, 3.4 * len(groups))
     for group, line in zip(groups, figure.subplots(len(groups), len(METRICS), squeeze=False), strict=True):
         for metric, axes in zip(METRICS, line, strict=True):
             _draw_settings(
                 axes, [row for row in rows if (row.dataset, row.variant, row.metric) == (*group, metric)]
             )
             axes.set(ylabel=f"test {NAMES[metric]}", title=_title(group, rows))
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _draw_settings(axes: "Axes", rows: list[Accuracy]) -> None:
@@ -178,13 +178,13 @@ def _draw_each(
         return []
     columns = min(2, len(names))
     lines = -(-len(names) // columns)
-    figure = _new_figure(7 * columns, 4.6 * lines)
+    figure = new_figure(7 * columns, 4.6 * lines)
     all_axes = figure.subplots(lines, columns, squeeze=False).flatten()
     for axes, dataset in zip(all_axes, names, strict=False):
         draw(axes, dataset, [row for row in rows if row.dataset == dataset])
     for axes in all_axes[len(names) :]:
         axes.remove()
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _marks(
@@ -220,7 +220,7 @@ def _seeds(rows: Sequence[Accuracy]) -> str:
     return f", {told} seed{'s' * (counts[-1] > 1)}"
 
 
-def _new_figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
     # takes a second to import
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -230,7 +230,7 @@ def _new_figure(width: float, height: float) -> "Figure":
     return figure
 
 
-def _save(figure: "Figure", path: Path) -> list[Path]:
+def save_figure(figure: "Figure", path: Path) -> list[Path]:
     paths = [path.with_suffix(f".{name}") for name in FORMATS]
     for file in paths:
         figure.savefig(file, dpi=130)

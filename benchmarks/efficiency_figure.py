@@ -1,6 +1,8 @@
 """The paper's efficiency figure: AP against the seconds of an epoch, on a logarithmic axis, every model."""
 
+from math import log
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks.accuracy_figures import new_figure, save_figure
@@ -27,9 +29,11 @@ def draw_efficiency(rows: list[Efficiency], dataset: str, path: Path) -> list[Pa
 
 def _draw(axes: "Axes", rows: list[Efficiency], phase: str) -> None:
     """A model that was not trained lies at the paper's AP; one that has none there, on the axis."""
+    middle = fmean(log(_seconds(row, phase)) for row in rows)
     lowest = min((ap for row in rows if (ap := _ap(row)) is not None), default=0.5)
     for number, row in enumerate(sorted(rows, key=lambda row: (_ap(row) or lowest, row.title))):
-        seconds = row.scoring_epoch if phase == "scoring" else row.training_epoch
+        seconds = _seconds(row, phase)
+        is_right = log(seconds) > middle + 1
         speed = row.scoring if phase == "scoring" else row.training
         is_trained, ap = row.test_ap is not None, _ap(row)
         face = f"C{number}" if is_trained else "none"
@@ -41,7 +45,8 @@ def _draw(axes: "Axes", rows: list[Efficiency], phase: str) -> None:
         axes.annotate(
             label,
             (seconds, lowest if ap is None else ap),
-            xytext=(8, -4),
+            xytext=(-8 if is_right else 8, -4),
+            ha="right" if is_right else "left",
             textcoords="offset points",
             fontsize="small",
         )
@@ -50,6 +55,10 @@ def _draw(axes: "Axes", rows: list[Efficiency], phase: str) -> None:
     axes.grid(visible=True, which="both", color="0.93")
     axes.set_axisbelow(True)
     axes.set(xlabel="seconds (in brackets: share of relative encodings)")
+
+
+def _seconds(row: Efficiency, phase: str) -> float:
+    return row.scoring_epoch if phase == "scoring" else row.training_epoch
 
 
 def _ap(row: Efficiency) -> float | None:

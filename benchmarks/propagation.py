@@ -141,7 +141,7 @@ def record_run(memory: Memory, run: EventRun) -> BatchTimes:
     seconds = memory.exchange.stats.seconds
     before = [seconds.get(name, 0.0) for name in STAGES]
     whole = seconds_of(lambda: memory.catch_up([run], run.num_events))
-    stages = [seconds[name] - earlier for name, earlier in zip(STAGES, before, strict=True)]
+    stages = [seconds.get(name, 0.0) - earlier for name, earlier in zip(STAGES, before, strict=True)]
     return BatchTimes(whole / run.num_batches, tuple(stage / run.num_batches for stage in stages))
 
 

@@ -101,7 +101,7 @@ def _time_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
         yield name, f"{time:,}", f"{summary.time_unit}   {date}".rstrip()
     yield "span", duration(summary.span_seconds), ""
     for rate in summary.auto_decay:
-        remark = f"half-life {half_life(rate)}, λ·span {rate * summary.span_seconds:.3g}"
+        remark = f"half-life {half_life(rate)}, decay times span {rate * summary.span_seconds:.3g}"
         yield "memory.decay auto", f"{rate:g}", remark
     groups = (
         f"{summary.events_per_distinct_time:,.1f} events each, at most {summary.largest_equal_time_group:,}"

@@ -48,7 +48,7 @@ class DeviceTimes:
     def begin(self, name: str) -> Callable[[], None]:
         if name not in self._names:
             return _nothing
-        started, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        started, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         started.record()
 
         def end() -> None:
@@ -91,7 +91,7 @@ class Span(ContextDecorator):
 
     def __enter__(self) -> None:
         if HAS_NVTX:
-            torch.cuda.nvtx.range_push(self.name)
+            torch.cuda.nvtx.range_push(self.name)  # type: ignore[no-untyped-call]
         if profiler._is_profiler_enabled:
             self._record = profiler.record_function(self.name)
             self._record.__enter__()  # type: ignore[no-untyped-call]
@@ -103,9 +103,9 @@ class Span(ContextDecorator):
     ) -> None:
         self._end()
         if self._record is not None:
-            self._record.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+            self._record.__exit__(kind, error, trace)
         if HAS_NVTX:
-            torch.cuda.nvtx.range_pop()
+            torch.cuda.nvtx.range_pop()  # type: ignore[no-untyped-call]
 
 
 def relative_encoding() -> AbstractContextManager[None]:

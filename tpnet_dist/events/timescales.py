@@ -107,7 +107,7 @@ def half_life(rate: float) -> str:
 def describe_rates(rates: tuple[float, ...], span: float) -> str:
     """What λ means on a log that spans so many seconds."""
     lives = ", ".join(half_life(rate) for rate in rates)
-    return f"half-life {lives}; λ·span {', '.join(f'{rate * span:.3g}' for rate in rates)}"
+    return f"half-life {lives}; decay times span {', '.join(f'{rate * span:.3g}' for rate in rates)}"
 
 
 def span_remark(rates: tuple[float, ...], span: float) -> str:
@@ -118,11 +118,12 @@ def span_remark(rates: tuple[float, ...], span: float) -> str:
     if rates[0] * span > PAPER_MOST:
         return (
             f"Half of what an event weighs in the memory is gone after {half_life(rates[0])}, and the log "
-            f"spans {duration(span)}: λ·span is {rates[0] * span:.3g}, {within}; {remedy}."
+            f"spans {duration(span)}: decay times span is {rates[0] * span:.3g}, {within}; {remedy}."
         )
     if 0 < rates[-1] * span < PAPER_LEAST:
         return (
             f"The memory hardly fades: half of what an event weighs is left after {half_life(rates[-1])}, "
-            f"and the log spans {duration(span)}: λ·span is {rates[-1] * span:.3g}, {within}; {remedy}."
+            f"and the log spans {duration(span)}: decay times span is {rates[-1] * span:.3g}, {within}; "
+            f"{remedy}."
         )
     return ""

@@ -104,7 +104,10 @@ class TPNet(nn.Module):
         if torch.compiler.is_compiling():
             from tpnet_dist.models.tpnet.compiled_inputs import compiled_inputs
 
-            return compiled_inputs(query, mask_empty=mask_empty, scale=self.scale, triton=self.uses_triton)
+            found: tuple[TokenSlots, Gathered] = compiled_inputs(
+                query, mask_empty=mask_empty, scale=self.scale, triton=self.uses_triton
+            )
+            return found
         slots = slots or TokenSlots.for_batch(query, mask_empty=mask_empty)
         if serves_host(query.ends_BS):
             return slots, None

@@ -91,7 +91,8 @@ class PairFeatures(nn.Module):
         B, C, J, Y = len(query), query.ends_BS.shape[1] - 1, len(slots.source_J), len(slots.target_Y)
         inputs_XI = gathered.pair_inputs_XI
         if self.kept_A is not None:
-            inputs_XI = inputs_XI.unflatten(1, (3, -1)).index_select(2, self.kept_A).flatten(1)
+            thirds_XI = inputs_XI.view(len(inputs_XI), 3, -1)
+            inputs_XI = thirds_XI.index_select(2, self.kept_A).flatten(1)
         features_XP, P = self._mlp(inputs_XI, folded_weight), self.width
         features = features_XP.split_with_sizes([J, J * C, 2 * Y, B * C])
         return PairValues(

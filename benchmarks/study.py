@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,7 +13,7 @@ from benchmarks.finished_runs import SeedResult, results_of, results_so_far
 from benchmarks.study_logs import StudyLog
 from benchmarks.variants import flags_of
 from tpnet_dist.config.schema import Config
-from tpnet_dist.config.toml_files import CONFIG_NAME
+from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
 from tpnet_dist.config.train_args import parse_train
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.results import RESULTS_NAME
@@ -162,7 +162,7 @@ def train(run: StudyRun, ranks: int, look: Callable[[], None], seconds: float | 
 def leave_without_results(out: Path) -> NoReturn:
     """For studies that had no time."""
     print(
-        f"{out}: no run has an epoch behind it that could be shown; repeat the command to go on",
+        f"{out}: no run has come so far that it could be shown; repeat the command to go on",
         file=sys.stderr,
     )
     sys.exit(1)
@@ -182,9 +182,19 @@ def refuse_others(runs: Sequence[StudyRun]) -> None:
     for run in runs:
         if (run.path / CONFIG_NAME).exists():
             try:
-                RunFolder.start(run.path, run.config())
+                RunFolder.start(run.path, _with_own_timescales(run))
             except InputError as error:
                 raise InputError(str(error).replace("--run-dir", "--out")) from None
+
+
+def _with_own_timescales(run: StudyRun) -> Config:
+    """Those that it took from its log when it began, if it was to take them from there."""
+    config = run.config()
+    if config.memory.decay != "auto":
+        return config
+    return replace(
+        config, memory=replace(config.memory, decay=read_config(run.path / CONFIG_NAME).memory.decay)
+    )
 
 
 def launch(args: Sequence[str], ranks: int) -> list[str]:

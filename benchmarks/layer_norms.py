@@ -86,7 +86,7 @@ def main() -> None:
     with errors_for_people(PROGRAM, debug=settings.debug):
         logs = find_logs(settings.data) if settings.data else [builtin()]
         found = [norms for log in logs for norms in norms_of(log, settings.decays)]
-    Console(width=120).print(norms_sheet(found).for_terminal())
+    Console(width=150).print(norms_sheet(found).for_terminal())
     print_results_line("layer_norms", {"norms": [asdict(norms) for norms in found]})
 
 

@@ -185,7 +185,8 @@ def _speed(settings: Settings, log: StudyLog, config: Config, tpnet: Config, dis
     if kept.get("asked") == asked:
         display.say(f"{path}: measured before, at {kept['commit']}; --again measures it anew")
         return from_json(Speed, kept["speed"])
-    display.say(f"measuring {config.model.title}, by turns with TPNet")
+    by_turns = ", by turns with TPNet" if config.model.name != DEFAULT_MODEL else ""
+    display.say(f"measuring {config.model.title}{by_turns}")
     speed = measure_speed(
         config, tpnet, cores=settings.cores, turn_steps=settings.turn_steps, turns=settings.turns
     )

@@ -69,29 +69,29 @@ class Settings:
     runs: Annotated[tuple[Path, ...], arg(metavar="RUN …")] = ()
     """Train nothing: tabulate these runs, or all finished ones within these folders."""
     models: tuple[str, ...] = MODELS
-    """Of the main tables, by name; the other studies are of TPNet."""
+    """Names of the models of the main tables; the other studies are of TPNet."""
     studies: tuple[Literal["main", "ablations", "widths", "decays"], ...] = ("main",)
-    """The main tables, TPNet without some of its parts, TPNet with memories of other widths and with other
+    """The main tables, TPNet without some of its parts, TPNet with memories of other widths, TPNet with other
     λ."""
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int | None = None
-    """At most so many; by default as the preset says, 5 on the built-in log."""
+    """The most epochs; by default as the preset says, 5 on the built-in log."""
     ranks: int | None = None
-    """Of each run; by default one per GPU, or one."""
+    """The number of ranks of each run; by default one per GPU, or one."""
     variants: tuple[str, ...] = PAPER_VARIANTS[1:]
-    """Of ablations, by name."""
+    """Names of the variants that the study of ablations trains."""
     widths: tuple[int, ...] = WIDTHS
-    """Of the memory."""
+    """Widths of the memory that the study of widths trains."""
     decays: tuple[float, ...] = DECAYS
-    """λ of the memory, per second; the preset's is not trained twice."""
+    """λ, per second, that the study of decays trains; the preset's is not trained twice."""
     curves: bool = False
     """Evaluate the test part after each epoch too."""
     minutes: float | None = None
-    """At most so long."""
+    """The most minutes that it may take."""
     config: Path | None = None
     """A TOML file of further settings for all runs, such as launch/four_rtx_3090.toml."""
     out: Path = Path("build/accuracy")
-    """Where runs, tables and pictures are kept."""
+    """The folder of runs, tables and pictures."""
     debug: bool = False
     """Show the traceback of an error."""
 
@@ -111,7 +111,8 @@ class Settings:
             raise InputError("--runs trains nothing and --data is to be trained on; give one of them")
 
     def names(self, own_decay: Decay) -> Iterator[str]:
-        """Of the variants asked for; studies stand beside the whole of TPNet. `own_decay`: the preset's."""
+        """Yield the names of the variants asked for; studies stand beside the whole of TPNet. `own_decay`:
+        the preset's."""
         if "main" in self.studies:
             yield from (titles()[name] for name in self.models)
         if self.studies != ("main",):
@@ -148,7 +149,8 @@ def study(settings: Settings) -> tuple[list[SeedResult], dict[StudyRun, str]]:
 
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[StudyRun]:
-    """Seed by seed, so that all variants have figures early; how long they train is in the folder's name."""
+    """Return the runs, seed by seed, so that all variants have figures early; how long they train is in the
+    folder's name."""
     epochs = settings.epochs or (None if settings.data else BUILTIN_EPOCHS)
     args = ["--evaluation.negatives", *NEGATIVES]
     args += ["--evaluation.test-every-epoch", "True"] if settings.curves else []
@@ -170,7 +172,7 @@ def plan_runs(settings: Settings, log: StudyLog) -> list[StudyRun]:
 
 
 def report(settings: Settings, results: list[SeedResult], failures: dict[str, str]) -> None:
-    """On the terminal and in files."""
+    """Show the tables on the terminal, and write tables and pictures to files."""
     rows = accuracies(results)
     made, console = sheets(results, rows), Console(width=WIDTH_OF_TERMINAL)
     console.print(*(sheet.for_terminal() for sheet in made), sep="\n")

@@ -21,7 +21,7 @@ PLACES = [(setting, negatives) for setting in SETTINGS for negatives in NEGATIVE
 
 
 def draw_figures(rows: list[Accuracy], folder: Path) -> list[Path]:
-    """Those there is something to draw in."""
+    """Draw those figures that there is something to draw in."""
     mains = [row for row in rows if is_main(row.variant) and not row.is_heuristic]
     compared = [row.dataset for row in rows if len({one.variant for one in mains}) > 1]
     ablated = [row.dataset for row in rows if is_ablation(row.variant)]
@@ -37,7 +37,7 @@ def draw_figures(rows: list[Accuracy], folder: Path) -> list[Path]:
 
 
 def _draw_mains(rows: list[Accuracy], path: Path) -> list[Path]:
-    """A line of pictures for each dataset and model: AP and AUC."""
+    """Draw a line of pictures for each dataset and model: AP and AUC."""
     groups = list(dict.fromkeys((row.dataset, row.variant) for row in rows))
     figure = new_figure(11, 3.4 * len(groups))
     for group, line in zip(groups, figure.subplots(len(groups), len(METRICS), squeeze=False), strict=True):
@@ -50,7 +50,7 @@ def _draw_mains(rows: list[Accuracy], path: Path) -> list[Path]:
 
 
 def _draw_settings(axes: "Axes", rows: list[Accuracy]) -> None:
-    """Ours and the paper's, side by side in each setting."""
+    """Draw our figures and the paper's, side by side in each setting."""
     _marks(
         axes, [(_place(row) - 0.1, row.mean, row.std) for row in rows], fmt="o", label=f"ours{_seeds(rows)}"
     )
@@ -81,7 +81,7 @@ def _place(row: Accuracy) -> int:
 
 
 def _draw_models(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
-    """A line for each model and heuristic: both kinds of events, and the paper's."""
+    """Draw a line for each model and heuristic: both kinds of events, and the paper's."""
     names = list(dict.fromkeys(row.variant for row in rows if is_main(row.variant)))
     for number, setting in enumerate(SETTINGS):
         found = [row for (_, name), row in only(rows, setting).items() if name in names]
@@ -102,7 +102,7 @@ def _draw_models(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
 
 
 def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
-    """A line for each variant: both settings, and the paper's."""
+    """Draw a line for each variant: both settings, and the paper's."""
     variants = list(
         dict.fromkeys(row.variant for row in rows if row.variant == WHOLE or is_ablation(row.variant))
     )
@@ -124,7 +124,7 @@ def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
 
 
 def _draw_widths(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
-    """A curve for each setting; what the paper's rule for the width gives stands apart."""
+    """Draw a curve for each setting; what the paper's rule for the width gives stands apart."""
     for setting in SETTINGS:
         found, color = only(rows, setting), COLORS[setting]
         swept = [row for (_, name), row in found.items() if width_of(name) is not None]
@@ -147,7 +147,7 @@ def _draw_widths(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
 
 
 def _draw_decays(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
-    """A curve for each setting, on which the preset's λ lies with the others."""
+    """Draw a curve for each setting, on which the preset's λ lies with the others."""
     for setting in SETTINGS:
         found = [row for row in only(rows, setting).values() if row.decay and _is_of_decays(row)]
         found.sort(key=lambda row: row.decay or 0.0)
@@ -172,7 +172,7 @@ def _draw_each(
     path: Path,
     draw: Callable[["Axes", str, list[Accuracy]], None],
 ) -> list[Path]:
-    """A picture for each dataset, two in a line."""
+    """Draw a picture for each dataset, two in a line."""
     names = list(dict.fromkeys(datasets))
     if not names:
         return []
@@ -208,7 +208,7 @@ def _marks(
 
 
 def _legend_below(axes: "Axes") -> None:
-    """Where it hides no mark."""
+    """Place the legend below the axes, where it hides no mark."""
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 

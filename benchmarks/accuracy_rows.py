@@ -1,4 +1,4 @@
-"""From the results of seeds to figures over seeds, each beside the paper's."""
+"""Figures over seeds, made from the results of each seed, beside the paper's."""
 
 import statistics
 from collections.abc import Iterable, Iterator
@@ -26,17 +26,17 @@ class Accuracy:
 
     dataset: str
     model: str
-    """By its name; also one of HEURISTICS."""
+    """The model's name, or one of HEURISTICS."""
     variant: str
     setting: str
     negatives: str
     metric: str
     mean: float
     std: float | None
-    """None of a single seed."""
+    """The standard deviation over seeds; None for a single seed."""
     seeds: tuple[int, ...]
     epochs: int
-    """Run, by the seed that took most."""
+    """The epochs that were run, by the seed that took most."""
     width: int | None
     paper: PaperValue | None
     val: float | None = None
@@ -53,14 +53,15 @@ class Accuracy:
         return None if self.paper is None else self.mean - self.paper.mean
 
     def as_line(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the row as a dictionary for the line that machines read."""
         known = vars(self) | {"seeds": list(self.seeds), "above_paper": self.above_paper}
         paper = vars(self.paper) if self.paper else None
         return known | {"paper": paper}
 
 
 def accuracies(results: Iterable[SeedResult]) -> list[Accuracy]:
-    """In the order of the results, heuristics last in each dataset; settings without events are left out."""
+    """Return a row for each figure, in the order of the results, heuristics last in each dataset; settings
+    that have no events are left out."""
     groups: dict[tuple[str, str], list[SeedResult]] = {}
     with_baselines: dict[str, SeedResult] = {}
     for one in results:
@@ -74,7 +75,7 @@ def accuracies(results: Iterable[SeedResult]) -> list[Accuracy]:
 
 
 def _of_heuristics(one: SeedResult) -> Iterator[Accuracy]:
-    """They are the same for every seed of every model."""
+    """Yield their rows, which are the same for every seed of every model."""
     settings = product(HEURISTICS.items(), SETTINGS, NEGATIVES, METRICS)
     for (name, title), setting, negatives, metric in settings:
         figures = one.baselines.get(_STORED_AS.get(name, name), {})
@@ -130,8 +131,8 @@ def _figure(figures: Figures, setting: str, negatives: str, metric: str) -> floa
 
 
 def _paper(one: SeedResult, setting: str, negatives: str, metric: str) -> PaperValue | None:
-    """The main tables are of models, whatever the batching; of ablations the paper has one figure, of widths
-    pictures only, of λ nothing but the best."""
+    """Return the paper's figure. The main tables are of models, whatever the batching; of ablations the paper
+    has one figure, of widths pictures only, of λ nothing but the best."""
     if is_main(one.variant):
         return paper_value(one.dataset, setting, negatives, metric, model=one.model)
     if not is_ablation(one.variant):
@@ -143,7 +144,7 @@ def _paper(one: SeedResult, setting: str, negatives: str, metric: str) -> PaperV
 def only(
     rows: Iterable[Accuracy], setting: str, negatives: str = "random", metric: str = "ap"
 ) -> dict[tuple[str, str], Accuracy]:
-    """By dataset and variant."""
+    """Return the rows of this setting, kind of negatives and metric, by dataset and variant."""
     asked = (setting, negatives, metric)
     return {
         (row.dataset, row.variant): row for row in rows if (row.setting, row.negatives, row.metric) == asked

@@ -11,7 +11,7 @@ from benchmarks.variants import WHOLE, decay_of, is_ablation, is_main, width_of
 
 
 def sheets(results: list[SeedResult], rows: list[Accuracy]) -> list[Sheet]:
-    """Those there is something to say in."""
+    """Return those sheets that there is something to say in."""
     made = [
         *(models_sheet(rows, metric) for metric in METRICS),
         *(ranks_sheet(rows, metric) for metric in METRICS),
@@ -76,7 +76,7 @@ def width_sheet(rows: list[Accuracy]) -> Sheet:
 
 
 def decay_sheet(rows: list[Accuracy]) -> Sheet:
-    """The preset's λ stands among the others: it is the model as it is."""
+    """Return the table of λ; the preset's stands among the others, since it is the model as it is."""
     transductive, inductive = (only(rows, setting) for setting in SETTINGS)
     swept = {dataset for dataset, variant in transductive if decay_of(variant) is not None}
     found = [
@@ -127,6 +127,6 @@ def _has_ablations(rows: list[Accuracy], dataset: str) -> bool:
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    """Once, where all are the same."""
+    """Return the numbers as text; a single one where all are the same."""
     found = list(numbers)
     return ", ".join(map(str, found if len(set(found)) > 1 else found[:1]))

@@ -60,23 +60,23 @@ class Settings:
     data: Annotated[str, arg(metavar="DIR")] = ""
     """A data folder named like a preset, or PRESET=DIR; by default the built-in log."""
     models: tuple[str, ...] = MODELS
-    """By name."""
+    """Names of the models."""
     epochs: int | None = None
-    """That each model is trained for at most; 1 unless --steps or --runs is given."""
+    """The most epochs that each model is trained for; 1 unless --steps or --runs is given."""
     steps: int | None = None
-    """That each model is trained for, instead of epochs."""
+    """The steps that each model is trained for, instead of epochs."""
     runs: Annotated[tuple[Path, ...], arg(metavar="RUN …")] = ()
     """Train nothing: take AP from these runs, or from all finished ones within these folders."""
     minutes: float | None = None
-    """At most so long; what is being measured is finished first."""
+    """The most minutes that it may take; speeds are measured to their end first."""
     turn_steps: int = 3
     """Steps of each turn."""
     turns: int = 3
     """Counted turns; one more comes first."""
     cores: int = os.cpu_count() or 1
-    """Threads of each model while speed is measured."""
+    """The threads of each model while speed is measured."""
     ranks: int = 1
-    """Of each training run."""
+    """The number of ranks of each training run."""
     config: Path | None = None
     """A TOML file of further settings for all models."""
     out: Path = Path("build/efficiency")
@@ -108,7 +108,7 @@ class Settings:
         )
 
     def args(self) -> list[str]:
-        """Of all models."""
+        """Return the arguments of all models."""
         return ["--config", str(self.config)] if self.config else []
 
 
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def report(settings: Settings, log: StudyLog, rows: list[Efficiency], failures: dict[str, str]) -> None:
-    """On the terminal and in files."""
+    """Show what was found on the terminal and in files."""
     sheet, console = efficiency_sheet(rows, log.preset), Console(width=WIDTH_OF_TERMINAL)
     console.print(sheet.for_terminal())
     for run, why in failures.items():
@@ -161,7 +161,7 @@ def _config(settings: Settings, log: StudyLog, model: str) -> Config:
 
 
 def _batches(config: Config, settings: Settings) -> tuple[int, int]:
-    """Of an epoch and of the test part; refuses turns for which the log is too short."""
+    """Count the batches of an epoch and of the test part; refuse turns for which the log is too short."""
     log = EventLog(config.data.folder)
     split, size = split_of(log, config.data), config.training.batch_size
     train, test = len(plan_of(split.train, config, size)), len(plan_of(split.test, config, size))
@@ -176,7 +176,7 @@ def _batches(config: Config, settings: Settings) -> tuple[int, int]:
 
 
 def _speed(settings: Settings, log: StudyLog, config: Config, tpnet: Config, display: Display) -> Speed:
-    """Measured now, or kept from before if it was asked for alike."""
+    """Measure the model, or read what was kept from before if it was asked for alike."""
     path = settings.out / f"{log.preset}-speed" / f"{config.model.name}.json"
     asked: dict[str, Any] = {name: getattr(settings, name) for name in ("turn_steps", "turns", "cores")}
     asked |= {"log": EventLog(log.folder).manifest.log_id, "settings": values_of(config)}
@@ -200,7 +200,7 @@ def _speed(settings: Settings, log: StudyLog, config: Config, tpnet: Config, dis
 def _results(
     settings: Settings, log: StudyLog, started: float, display: Display
 ) -> tuple[dict[str, SeedResult], dict[str, str]]:
-    """By model; and why some have none."""
+    """Return results by model; and why some have none."""
     if settings.runs:
         return _by_model(read_runs(settings.runs), log), {}
     runs = plan_runs(settings, log)
@@ -211,7 +211,7 @@ def _results(
 
 
 def _by_model(results: list[SeedResult], log: StudyLog) -> dict[str, SeedResult]:
-    """Of models as they are; the first seed of each."""
+    """Return results of models as they are, the first seed of each."""
     found: dict[str, SeedResult] = {}
     for one in results:
         if one.dataset == log.preset and one.variant == titles()[one.model]:
@@ -220,8 +220,8 @@ def _by_model(results: list[SeedResult], log: StudyLog) -> dict[str, SeedResult]
 
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[StudyRun]:
-    """Those of the accuracy study for so many epochs; for so many steps others, against random negatives
-    alone."""
+    """Return the runs of the accuracy study for so many epochs; for so many steps others, against random
+    negatives alone."""
     if settings.steps is None:
         asked = accuracy.Settings(
             data=(settings.data,) if settings.data else (),

@@ -17,7 +17,7 @@ SHOWN_SHARE = 0.005
 
 
 def draw_efficiency(rows: list[Efficiency], dataset: str, path: Path) -> list[Path]:
-    """Scoring as in the paper, and training beside it."""
+    """Draw scoring as in the paper, and training beside it."""
     figure = new_figure(13, 5)
     scoring, training = figure.subplots(1, 2, sharey=True)
     _draw(scoring, rows, "scoring")
@@ -28,7 +28,7 @@ def draw_efficiency(rows: list[Efficiency], dataset: str, path: Path) -> list[Pa
 
 
 def _draw(axes: "Axes", rows: list[Efficiency], phase: str) -> None:
-    """A model that was not trained lies at the paper's AP; one that has none there, on the axis."""
+    """Draw each model; one that was not trained lies at the paper's AP, one that has none there below all."""
     middle = fmean(log(_seconds(row, phase)) for row in rows)
     lowest = min((ap for row in rows if (ap := _ap(row)) is not None), default=0.5)
     for number, row in enumerate(sorted(rows, key=lambda row: (_ap(row) or lowest, row.title))):

@@ -65,7 +65,8 @@ class Speed:
 
 
 def measure_speed(config: Config, tpnet: Config, *, cores: int, turn_steps: int, turns: int) -> Speed:
-    """One more turn comes first, and is not counted; one more at the end tells where the time goes."""
+    """Measure a model by turns with TPNet: one more turn comes first and is not counted, and one more at the
+    end tells where the time goes."""
     launch = Launch("ours", 1, cores)
     configs = {config.model.name: config, DEFAULT_MODEL: tpnet}
     with ExitStack() as stack:
@@ -89,7 +90,7 @@ def measure_speed(config: Config, tpnet: Config, *, cores: int, turn_steps: int,
 
 
 def _speed(own: list[list[float]], tpnet: list[list[float]], shares: Shares) -> PhaseSpeed:
-    """From the seconds of each step of each turn."""
+    """Sum up the seconds of each step of each turn."""
     steps = Quantiles.of(second for turn in own for second in turn)
     ratios = [sum(mine) / sum(others) for mine, others in zip(own, tpnet, strict=True)]
     tpnet_p50 = statistics.median(second for turn in tpnet for second in turn)

@@ -20,15 +20,15 @@ class SeedResult:
     """One seed of one run."""
 
     dataset: str
-    """As the preset is called, or the data folder."""
+    """The name of the preset, or the data folder."""
     model: str
-    """By its name."""
+    """The name of the model."""
     variant: str
     seed: int
     val: Figures
     test: Figures
     width: int | None
-    """Of the memory; None where it is not known any more."""
+    """The width of the memory; None where it is not known any more."""
     decay: float | None
     """λ of the memory; None where there are several."""
     best_epoch: int
@@ -37,16 +37,17 @@ class SeedResult:
     batching: str
     protocol: str
     differences: str
-    """Of the log from the paper's."""
+    """How the log differs from the paper's, as text."""
     run: Path
     baselines: dict[str, Figures] = field(default_factory=dict)
-    """Of the test part, by name."""
+    """Figures of baselines on the test part, by name."""
     under_way: bool = False
     """Whether this is the best epoch so far, of a run that is to go on."""
 
 
 def results_of(run: Path, *, dataset: str | None = None, base: Config | None = None) -> list[SeedResult]:
-    """`base`: against which the run is named; by default the preset of its dataset."""
+    """Return the results of a run. `base`: the settings that its variant is named against; by default the
+    preset of its dataset."""
     results, config = _read(run)
     common = _common(run, config, dataset, base)
     return [
@@ -67,7 +68,7 @@ def results_of(run: Path, *, dataset: str | None = None, base: Config | None = N
 def results_so_far(
     run: Path, ranks: int, *, dataset: str | None = None, base: Config | None = None
 ) -> list[SeedResult]:
-    """Of a run that was broken off: its best epoch by validation, if epochs evaluated the test part too."""
+    """Return the best epoch so far of a run that was broken off, if epochs evaluated the test part too."""
     if not (run / CONFIG_NAME).is_file():
         return []
     config = read_config(run / CONFIG_NAME)
@@ -110,21 +111,21 @@ def _common(run: Path, config: Config, dataset: str | None, base: Config | None)
 
 
 def read_runs(places: tuple[Path, ...]) -> list[SeedResult]:
-    """Of runs, and of all finished runs within folders."""
+    """Return the results of these runs, and of all finished runs within these folders."""
     results = [result for place in places for run in _runs_at(place) for result in results_of(run)]
     refuse_repeated(results)
     return in_order(results)
 
 
 def in_order(results: list[SeedResult]) -> list[SeedResult]:
-    """By the paper's datasets, variants and seeds."""
+    """Return the results in the paper's order of datasets, then by variant and seed."""
     return sorted(
         results, key=lambda one: (dataset_order(one.dataset), _variant_order(one.variant), one.seed)
     )
 
 
 def refuse_repeated(results: list[SeedResult]) -> None:
-    """One seed counted twice makes no mean of two."""
+    """Refuse a seed that is counted twice, which makes no mean of two."""
     seen: dict[tuple[str, str, int], Path] = {}
     for one in results:
         other = seen.setdefault((one.dataset, one.variant, one.seed), one.run)
@@ -164,6 +165,6 @@ def _epoch(number: float | None, run: Path) -> int:
 
 
 def _preset_config(dataset: str, model: str) -> Config:
-    """For this model, whose tables the preset may have."""
+    """Return the settings of the preset for this model, of which the preset may have a table."""
     preset = [read_preset(dataset, model)] if dataset in preset_names() else []
     return config_from([*preset, {"model.name": model}])

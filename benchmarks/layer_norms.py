@@ -103,7 +103,7 @@ def norms_of(log: StudyLog, decays: tuple[float, ...]) -> Iterator[Norms]:
 
 
 def mean_norms(config: Config, view: EventView) -> tuple[int, tuple[float, ...]]:
-    """How many nodes took part in these events, and the mean norm of each layer of their rows."""
+    """Return how many nodes took part in these events, and the mean norm of each layer of their rows."""
     log = view.log
     with world_of_one() as world:
         memory = build_memory(config, log, world.new_exchange(), world.device, 0, borrowed_rows=0)
@@ -122,7 +122,7 @@ def mean_norms(config: Config, view: EventView) -> tuple[int, tuple[float, ...]]
 
 
 def _norms(memory: Memory, nodes_U: Tensor, now: float) -> Tensor:
-    """Sums of norms by layer, in float64: those of layer 3 reach 1e10."""
+    """Sum norms by layer, in float64: those of layer 3 reach 1e10."""
     times_U = torch.full((len(nodes_U),), now, dtype=torch.float64)
     rows_ULD = memory.look(nodes_U, products=False).read(nodes_U, times_U)
     total_L: Tensor = torch.linalg.vector_norm(rows_ULD.double(), dim=2).sum(0)

@@ -15,7 +15,7 @@ Row = dict[str, Accuracy]
 
 
 def models_sheet(rows: Iterable[Accuracy], metric: str) -> Sheet:
-    """Empty where there is but one column."""
+    """Return the table of models side by side; it is empty where there is but one column."""
     table = _table(rows, metric)
     variants = _variants(table.values())
     lines = [
@@ -27,7 +27,7 @@ def models_sheet(rows: Iterable[Accuracy], metric: str) -> Sheet:
 
 
 def ranks_sheet(rows: Iterable[Accuracy], metric: str) -> Sheet:
-    """Among the columns that the paper has, over the datasets that have all of these."""
+    """Return ranks among the columns that the paper has, over the datasets that have all of these."""
     table, lines = _table(rows, metric), []
     columns = _variants(table.values())
     for setting, negatives in product(SETTINGS, NEGATIVES):
@@ -44,7 +44,7 @@ def ranks_sheet(rows: Iterable[Accuracy], metric: str) -> Sheet:
 
 
 def average_ranks(values: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The best has rank 1, equals the rank of the first of them; as in the paper."""
+    """Return average ranks: the best has rank 1, equals share the better rank, as in the paper."""
     return {
         name: fmean(1 + sum(other > row[name] for other in row.values()) for row in values)
         for name in values[0]
@@ -57,7 +57,7 @@ def _paper_mean(row: Accuracy) -> float:
 
 
 def _table(rows: Iterable[Accuracy], metric: str) -> dict[tuple[str, str, str], Row]:
-    """By dataset, setting and negatives; what is no study is a column."""
+    """Return rows by dataset, setting and negatives; what is no study is a column."""
     table: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         if row.metric == metric and is_main(row.variant):
@@ -66,7 +66,7 @@ def _table(rows: Iterable[Accuracy], metric: str) -> dict[tuple[str, str, str], 
 
 
 def _variants(rows: Iterable[Row]) -> list[str]:
-    """Models first, heuristics last."""
+    """Return the columns: models first, heuristics last."""
     found = dict.fromkeys(variant for row in rows for variant in row)
     heuristic = {name for row in rows for name, one in row.items() if one.is_heuristic}
     return sorted(found, key=lambda name: name in heuristic)

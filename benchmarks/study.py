@@ -32,20 +32,20 @@ class StudyRun:
     seed: int
     path: Path
     common_args: tuple[str, ...]
-    """Of all variants and seeds."""
+    """Arguments that all variants and seeds share."""
 
     def __str__(self) -> str:
         return f"{self.log.preset}, {self.variant}, seed {self.seed}"
 
     @property
     def args(self) -> list[str]:
-        """Of `tpnet_dist.train`."""
+        """Return the arguments of `tpnet_dist.train`."""
         own = [*flags_of(self.variant), "--training.seed", str(self.seed), "--run-dir", str(self.path)]
         return [*self._base_args(), *own]
 
     @property
     def output(self) -> Path:
-        """What training says; beside the run, whose folder is its own."""
+        """Return the file for what training prints; it lies beside the run, whose folder is its own."""
         return self.path.with_name(f"{self.path.name}.log")
 
     @property
@@ -56,7 +56,8 @@ class StudyRun:
         return parse_train(self.args).config
 
     def results(self, ranks: int = 1) -> list[SeedResult]:
-        """Of a run broken off, on so many ranks, what it is at so far: none before an epoch is over."""
+        """Return its results; of a run broken off, which had so many ranks, those so far: none before an
+        epoch is over."""
         # settings of another model are others; those that make it a variant are not among them
         model = ["--model.name", self.config().model.name]
         base = parse_train([*self._base_args(), *model]).config
@@ -65,13 +66,13 @@ class StudyRun:
         return results_so_far(self.path, ranks, dataset=self.log.preset, base=base)
 
     def events(self) -> int:
-        """To be learnt from, over all epochs, at most."""
+        """Return the most events that are learnt from, over all epochs."""
         config = self.config()
         share = 1 - config.data.val_share - config.data.test_share
         return self.log.train_events(share) * config.training.epochs
 
     def progress(self) -> tuple[int, int]:
-        """Events learnt from so far, and the epoch under way."""
+        """Return the events learnt from so far, and the epoch under way."""
         config, line = self.config().training, last_line(self.path / METRICS_NAME)
         if line is None:
             return 0, 1
@@ -84,9 +85,9 @@ class StudyRun:
 def train_all(
     runs: Sequence[StudyRun], ranks: int, display: Display, minutes: float | None = None
 ) -> dict[StudyRun, str]:
-    """Those not finished yet; why some came to nothing. Each goes on where it was broken off.
+    """Train the runs not finished yet, each from where it was broken off; return why some came to nothing.
 
-    `minutes`: at most so long in all. Each run has an equal share of what is left of them, after which it
+    `minutes`: the most that all may take. Each run has an equal share of what is left of them, after which it
     saves its step and leaves the rest to the next time.
     """
     ends = None if minutes is None else time.monotonic() + 60 * minutes
@@ -125,7 +126,7 @@ class RunWatch:
         self._advance_to(events, f"{self.title}, epoch {epoch} of {self._epochs}")
 
     def end(self) -> None:
-        """Training that stopped early, or came to nothing, is over too."""
+        """Show a training as done that stopped early or came to nothing."""
         self._advance_to(self._total, self.title)
 
     def _advance_to(self, events: int, note: str) -> None:
@@ -136,7 +137,8 @@ class RunWatch:
 
 
 def train(run: StudyRun, ranks: int, look: Callable[[], None], seconds: float | None = None) -> bool:
-    """To its end, with a look now and then how far it is; False: `seconds` were over before."""
+    """Run a training to its end, and call `look` now and then to see how far it is; return False if `seconds`
+    were over before."""
     if seconds is not None and seconds <= 0:
         return False
     ends = None if seconds is None else time.monotonic() + seconds
@@ -160,7 +162,7 @@ def train(run: StudyRun, ranks: int, look: Callable[[], None], seconds: float | 
 
 
 def leave_without_results(out: Path) -> NoReturn:
-    """For studies that had no time."""
+    """End a study that had no time."""
     print(
         f"{out}: no run has come so far that it could be shown; repeat the command to go on",
         file=sys.stderr,
@@ -176,7 +178,7 @@ def require_positive(**numbers: float | None) -> None:
 
 
 def refuse_others(runs: Sequence[StudyRun]) -> None:
-    """Before anything is trained: folders that hold runs with other settings."""
+    """Refuse, before anything is trained, folders that hold runs with other settings."""
     from tpnet_dist.training.run_folder import RunFolder
 
     for run in runs:
@@ -188,7 +190,7 @@ def refuse_others(runs: Sequence[StudyRun]) -> None:
 
 
 def _with_own_timescales(run: StudyRun) -> Config:
-    """Those that it took from its log when it began, if it was to take them from there."""
+    """Return its settings with the timescales that it took from its log when it began, if it was to do so."""
     config = run.config()
     if config.memory.decay != "auto":
         return config
@@ -203,7 +205,7 @@ def launch(args: Sequence[str], ranks: int) -> list[str]:
 
 
 def _why(output: Path) -> str:
-    """The sentence training ended with."""
+    """Return the sentence training ended with."""
     said = [line for line in output.read_text(errors="replace").splitlines() if ": error: " in line]
     reason = said[-1].partition(": error: ")[2] if said else "came to no results"
     return f"{reason} (see {output})"

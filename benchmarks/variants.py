@@ -26,11 +26,11 @@ VARIANTS: dict[str, list[str]] = {
     ROUNDED: ["--memory.exchange-dtype", "bfloat16"],
 }
 PAPER_VARIANTS = tuple(VARIANTS)[:4]
-"""Those of the paper's ablation study."""
+"""The variants of the paper's ablation study."""
 MAY_OVERFLOW = "without scaling"
 """Has no value on some datasets of the paper either."""
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Of the paper's study of dimensions."""
+"""Widths of the paper's study of dimensions."""
 
 DECAYS = (1e-7, 1e-6, 1e-5, 1e-4)
 """λ of the paper's search."""
@@ -56,7 +56,7 @@ def width_variant(width: int) -> str:
 
 
 def width_of(variant: str) -> int | None:
-    """None for what is not a variant of the width."""
+    """Return the width; None for what is not a variant of the width."""
     number = variant.removeprefix("width ")
     return int(number) if number != variant and number.isdigit() else None
 
@@ -66,24 +66,24 @@ def decay_variant(rate: float) -> str:
 
 
 def decay_of(variant: str) -> float | None:
-    """None for what is not a variant of λ."""
+    """Return its λ; None for what is not a variant of λ."""
     number = variant.removeprefix("decay ")
     return float(number) if number != variant else None
 
 
 @cache
 def titles() -> dict[str, str]:
-    """Titles of models, by name."""
+    """Return titles of models, by name."""
     return {name: model_config_type(name).title for name in MODELS}
 
 
 def is_whole(variant: str) -> bool:
-    """Whether it is a model with nothing changed."""
+    """Tell whether it is a model with nothing changed."""
     return variant in titles().values()
 
 
 def is_main(variant: str) -> bool:
-    """Whether it belongs to the main tables: models, and what of them was changed without being a study."""
+    """Tell whether it belongs to the main tables: models, changed or not, but for those of a study."""
     return not is_ablation(variant) and width_of(variant) is None and decay_of(variant) is None
 
 
@@ -102,7 +102,8 @@ def flags_of(variant: str) -> list[str]:
 
 
 def variant_of(config: Config, base: Config) -> str:
-    """What was changed, by name; settings that have none are told one by one. `base`: of the same model."""
+    """Return what was changed, by name; settings that have none are told one by one. `base` is of the same
+    model."""
     before, now = values_of(base), values_of(config)
     changed: Layer = {key: value for key, value in now.items() if value != before[key] and _matters(key)}
     if config.model.name != DEFAULT_MODEL:

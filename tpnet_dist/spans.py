@@ -58,7 +58,8 @@ class DeviceTimes:
         return end
 
     def seconds(self) -> dict[str, float]:
-        """By name, from the first operation of a span on the GPU to its last; waits for them."""
+        """Return seconds by name, from the first operation of a span on the GPU to its last; waits for
+        them."""
         torch.cuda.synchronize()
         total = dict.fromkeys(self._names, 0.0)
         for name, started, ended in self._pairs:
@@ -67,7 +68,7 @@ class DeviceTimes:
 
 
 class _Timing:
-    """What spans of this process are timed by, if they are."""
+    """The times that spans of this process are added to, if they are timed."""
 
     times: SpanTimes | None = None
 
@@ -86,7 +87,7 @@ class Span(ContextDecorator):
         self._end: Callable[[], None] = _nothing
 
     def _recreate_cm(self) -> "Span":
-        """A decorated function may run in two threads at once."""
+        """Return a new span: a decorated function may run in two threads at once."""
         return Span(self.name)
 
     def __enter__(self) -> None:
@@ -109,9 +110,9 @@ class Span(ContextDecorator):
 
 
 def relative_encoding() -> AbstractContextManager[None]:
-    """The span of what a model computes of two nodes in view of one another; none in compiled code."""
+    """Return the span of what a model computes of two nodes in view of one another; none in compiled code."""
     return nullcontext() if torch.compiler.is_compiling() else Span(RELATIVE_ENCODING)
 
 
 def _nothing() -> None:
-    """Of spans that nobody times."""
+    """Do nothing at the end of a span that nobody times."""

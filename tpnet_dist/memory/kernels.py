@@ -28,19 +28,20 @@ from tpnet_dist.memory.numba_tools import CACHE_LINE, compiled, fused, prefetch
 from tpnet_dist.memory.walks import LayerRules
 
 ENDS_AHEAD = 12
-"""So many ends before its turn a row is prefetched; a batch then hardly waits for memory."""
+"""The number of ends by which a row is prefetched before its turn; a batch then hardly waits for memory."""
 
 
 def keep_until_used(tensor: Tensor) -> None:
-    """Of a tensor that is let go: its memory may have come from another stream than the one that uses it."""
+    """Keep a tensor's memory, once it is let go, until the current stream has used it: it may be another
+    stream's."""
     if tensor.is_cuda:
         tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
 @dataclass
 class Clocks:
-    """When each row had its last event; own rows, then borrowed ones, the first of them last. They lie where
-    rows do."""
+    """The time of each row's last event: own rows, then borrowed ones, the first of them last. Clocks lie on
+    the device of the rows."""
 
     time_V: Tensor
     degree_V: Tensor
@@ -53,11 +54,11 @@ class Clocks:
         return cls(time_V, time_V.new_zeros(num_rows if with_degree else 0), with_degree)
 
     def columns(self) -> list[Tensor]:
-        """What there is of each row."""
+        """Return what is kept of each row."""
         return [self.time_V, self.degree_V] if self.keeps_degree else [self.time_V]
 
     def make_room(self, num_own: int, more: int) -> None:
-        """For so many borrowed rows more."""
+        """Add clocks for `more` borrowed rows."""
         for name in ("time_V", "degree_V")[: len(self.columns())]:
             old: Tensor = getattr(self, name)
             keep_until_used(old)
@@ -69,7 +70,7 @@ class Ends(NamedTuple):
 
     receiver_E: npt.NDArray[np.int64]
     sender_E: npt.NDArray[np.int64]
-    """Both as places."""
+    """Receivers and senders are places of rows."""
     hops_E: npt.NDArray[np.int8]
     """Layers of at most so many hops are replayed, the receiver's further ones being of no use here."""
     time_E: npt.NDArray[np.float64]
@@ -81,11 +82,11 @@ class Factors(NamedTuple):
     """What each message of some batches weighs and each row has faded by, for each timescale."""
 
     weight_EW: npt.NDArray[np.float64]
-    """Of a message on layers of one hop."""
+    """The weight of a message on layers of one hop."""
     step_EW: npt.NDArray[np.float64]
-    """By which it is multiplied for each further hop."""
+    """The factor by which the weight is multiplied for each further hop."""
     fade_EW: npt.NDArray[np.float64]
-    """For each hop, with a receiver's first message of a batch; else 1."""
+    """The factor by which the receiver's row fades for each hop, at its first message of a batch; else 1."""
 
 
 def _weigh(ends: Ends, batches: range, clocks: Clocks, rules: LayerRules) -> Factors:
@@ -109,8 +110,9 @@ def _weigh(ends: Ends, batches: range, clocks: Clocks, rules: LayerRules) -> Fac
 
 @compiled
 def _move_clocks(ends, border, clock_V, age_E, elapsed_E, silent_E, turn_E, place_U, clock_U, cells):
-    """For each end: how long before its receiver's new clock it happened, how long before that the sender's
-    clock stood, and with the receiver's first message of a batch how long it was silent."""
+    """Find for each end how long before its receiver's new clock it happened, how long before that the
+    sender's clock stood, and, at the receiver's first message of a batch, how long the receiver was
+    silent."""
     for batch in range(len(border) - 1):
         start, stop, count = border[batch], border[batch + 1], 0
         clear_index(cells)
@@ -134,7 +136,8 @@ def _move_clocks(ends, border, clock_V, age_E, elapsed_E, silent_E, turn_E, plac
 
 @compiled
 def _move_degrees(ends, border, degree_V, weight_EW, step_EW, fade_EW):
-    """A sender's degree divides as it was before the batch."""
+    """Move the degrees, and find the factors of further hops: a sender's degree divides as it was before the
+    batch."""
     for batch in range(len(border) - 1):
         for e in range(border[batch], border[batch + 1]):
             step_EW[e - border[0], 0] = 1 / max(degree_V[ends.sender_E[e]], 1.0)
@@ -145,7 +148,7 @@ def _move_degrees(ends, border, degree_V, weight_EW, step_EW, fade_EW):
 
 @compiled
 def _further(factor, step, hop, divides):
-    """A factor of one hop for layers of `hop` hops; degrees divide once, however many there are."""
+    """Return a factor of one hop for layers of `hop` hops; degrees divide once, however many there are."""
     for _ in range(min(hop, 2) - 1 if divides else hop - 1):
         factor *= step
     return factor
@@ -192,7 +195,8 @@ def _record(own_VLD, borrowed_VLD, ends, first, stop, rules, factors):
 
 
 def is_compiled() -> bool:
-    """Whether an earlier process has left the compiled kernel on disk; else the first batch waits for it."""
+    """Return whether an earlier process has left the compiled kernel on disk; else the first batch waits for
+    it."""
     return any(Path(_record.stats.cache_path).glob("kernels._record-*.nbi"))
 
 

@@ -34,7 +34,7 @@ from tpnet_dist.memory.run_length import Fit
 from tpnet_dist.memory.run_plan import Asked, RunPlan
 
 ID_BYTES = 8
-"""Of a row that is asked for."""
+"""The bytes that the id of a row asked for takes."""
 _NOTICE = 3
 """Numbers that a rank tells each other before ids: how many rows it asks for, how many at most of anybody,
 and how rows fit."""
@@ -42,13 +42,14 @@ and how rows fit."""
 
 @dataclass
 class IdRoom:
-    """For so many ids there is room beside the counts; the same on all ranks, which all know how many were
+    """The number of ids that have room beside the counts; the same on all ranks, which all know how many were
     asked for last."""
 
     count: int = 0
 
     def learn(self, most: int) -> bool:
-        """`most`: the largest number of rows that a rank asks of another. Return whether they had room."""
+        """Learn how much room to have. `most`: the largest number of rows that a rank asks of another. Return
+        whether they had room."""
         had_room = most <= self.count
         self.count = max(-(-most * 5 // 4), 16)
         return had_room
@@ -72,12 +73,13 @@ class ArrangedRun:
 
     plan: RunPlan
     fit: Fit
-    """Of the rows, where they fit least."""
+    """How the rows fit on the rank where they fit least."""
     lent: tuple[Asked, Asked]
-    """Early and late ones."""
+    """The rows lent to others: early ones and late ones."""
     kept: tuple[Asked, Asked]
     places: PackedCopy
-    """Of these four in this order: the rows, and the layers as rows of a table with a row for each layer."""
+    """The rows of these four in this order, then their layers as rows of a table with a row for each
+    layer."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,14 @@ class PendingRun:
 
 @dataclass(frozen=True)
 class Places:
-    """Where rows lie that are lent or kept, on their device."""
+    """The places, on their device, of rows that are lent or kept."""
 
     asked: Asked
     row_A: Tensor
     layer_Q: Tensor
 
     def by_rank(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows, and their layers."""
+        """Yield the rows of each rank, and their layers."""
         rows, layers = np.diff(self.asked.border_R), np.diff(self.asked.layer_borders())
         parts = self.row_A.split_with_sizes(rows.tolist()), self.layer_Q.split_with_sizes(layers.tolist())
         return zip(*parts, strict=True)
@@ -115,7 +117,7 @@ class RunExchange:
         self.id_room = IdRoom()
 
     def arrange(self, plan: RunPlan) -> ArrangedRun:
-        """Stages 1 and 2. They touch no row, so they may be done ahead and in another thread."""
+        """Go through stages 1 and 2, which touch no row, so they may be done ahead and in another thread."""
         asked_of_us, fit = self._ask(plan)
         lent, kept = asked_of_us.early_and_late(), plan.asked.early_and_late()
         stats = self.exchange.stats
@@ -166,7 +168,7 @@ class RunExchange:
         return PendingRun(run, self._send(early, run.kept[0]), lent_late, (kept[0], kept[1]))
 
     def keep_late(self, pending: PendingRun) -> None:
-        """Stages 3 and 4 for late rows."""
+        """Go through stages 3 and 4 for late rows."""
         _, late = pending.kept
         self._keep(late, self._send(pending.lent_late, late.asked).wait())
 

@@ -37,7 +37,7 @@ class Shown:
     hint: str
     value: Spread
     lane: float = 0.0
-    """How far below the middle of its row, so that series do not hide one another."""
+    """The distance below the middle of its row, so that series do not hide one another."""
 
 
 Rows = dict[tuple[str, str], list[Shown]]
@@ -45,7 +45,7 @@ Rows = dict[tuple[str, str], list[Shown]]
 
 
 def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None) -> Chart | None:
-    """Rows are settings; of several series each has its colour and its lane."""
+    """Draw settings as rows; of several series each has its colour and its lane."""
     rows = {
         (setting, kind): marks
         for setting in SETTINGS
@@ -101,7 +101,7 @@ def _marks(
 def _paper_marks(
     all_series: Sequence[Series], setting: str, kind: str, metric: str, dataset: str
 ) -> list[Shown]:
-    """One for each model, in the lane of its first series where there are several models."""
+    """Return a mark for each model, in the lane of its first series where there are several models."""
     by_model = {series.model: place for place, series in reversed(list(enumerate(all_series)))}
     found = []
     for model, place in sorted(by_model.items(), key=lambda item: item[1]):

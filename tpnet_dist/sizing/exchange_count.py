@@ -26,18 +26,18 @@ from tpnet_dist.models.registry import needs_of
 from tpnet_dist.sizing.memory_sizes import clock_bytes_of, memory_nodes, memory_width, walk_of, wire_dtype
 
 _RANDOM_RUNS = 2
-"""How many runs of a random graph are planned; the last is counted, when some rows are there from those
-before."""
+"""The number of runs of a random graph that are planned; the last is counted, when some rows are there from
+those before."""
 
 
 @dataclass(frozen=True)
 class RowTraffic:
-    """Of one rank."""
+    """The rows that are exchanged for one rank."""
 
     batches: int = 0
     rows_borrowed: int = 0
     bytes: int = 0
-    """Sent by anybody on this rank's behalf: ids, and the layers that answer them."""
+    """Bytes sent by any rank on this rank's behalf: ids, and the layers that answer them."""
 
     def __add__(self, other: "RowTraffic") -> "RowTraffic":
         return RowTraffic(
@@ -172,6 +172,6 @@ def _of_random_graph(
 
 
 def mean_traffic(of_ranks: Sequence[RowTraffic]) -> RowTraffic:
-    """Of a rank."""
+    """Return the mean traffic of a rank."""
     total, share = sum(of_ranks, RowTraffic()), len(of_ranks)
     return RowTraffic(total.batches // share, total.rows_borrowed // share, total.bytes // share)

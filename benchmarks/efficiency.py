@@ -30,7 +30,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 from benchmarks import accuracy
 from benchmarks.efficiency_figure import draw_efficiency
 from benchmarks.efficiency_rank import Speed, measure_speed
-from benchmarks.efficiency_rows import Efficiency, efficiency_sheet, rows_of
+from benchmarks.efficiency_rows import Efficiency, efficiency_sheets, rows_of
 from benchmarks.finished_runs import SeedResult, in_order, read_runs
 from benchmarks.results_line import commit_of_code, print_results_line
 from benchmarks.study import StudyRun, require_positive, train_all
@@ -49,7 +49,7 @@ from tpnet_dist.files.typed_json import from_json
 from tpnet_dist.models.registry import MODELS
 
 PROGRAM = "python -m benchmarks.efficiency"
-WIDTH_OF_TERMINAL = 170
+WIDTH_OF_TERMINAL = 120
 SEED = 0
 
 
@@ -130,14 +130,14 @@ def main() -> None:
 
 def report(settings: Settings, log: StudyLog, rows: list[Efficiency], failures: dict[str, str]) -> None:
     """Show what was found on the terminal and in files."""
-    sheet, console = efficiency_sheet(rows, log.preset), Console(width=WIDTH_OF_TERMINAL)
-    console.print(sheet.for_terminal())
+    sheets, console = efficiency_sheets(rows, log.preset), Console(width=WIDTH_OF_TERMINAL)
+    console.print(*(sheet.for_terminal() for sheet in sheets), sep="\n")
     for run, why in failures.items():
         console.print(f"{run}: {why}", highlight=False)
     settings.out.mkdir(parents=True, exist_ok=True)
     table = settings.out / f"efficiency-{log.preset}.md"
     with atomic_write(table) as file:
-        file.write(sheet.as_markdown().encode())
+        file.write("\n".join(sheet.as_markdown() for sheet in sheets).encode())
     figures = draw_efficiency(rows, log.preset, settings.out / f"efficiency-{log.preset}")
     written = ", ".join(map(str, [table, *figures]))
     console.print(f"written: {written}", highlight=False, soft_wrap=True)

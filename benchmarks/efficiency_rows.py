@@ -73,33 +73,41 @@ def _ap(result: SeedResult | None, setting: str) -> float | None:
     return result.test.get(setting, {}).get("random", {}).get("ap") if result else None
 
 
-def efficiency_sheet(rows: list[Efficiency], dataset: str) -> Sheet:
+def efficiency_sheets(rows: list[Efficiency], dataset: str) -> list[Sheet]:
+    """Return a table of speed, which fits a terminal by having a line for each phase, and one of accuracy."""
     shows_released = dataset == "uci"
-    lines = [
+    speeds = [
+        (row.title, phase, *_cells(speed, epoch), *([_released(row, number)] if shows_released else []))
+        for number, phase in enumerate(("training", "scoring"))
+        for row in rows
+        for speed, epoch in [_of_phase(row, phase)]
+    ]
+    shares = ("neighbours", "relative encoding", *(["released code, s/step"] if shows_released else []))
+    heads = ("model", "phase", "s/epoch", "s/step", "x TPNet", *shares)
+    aps = [
         (
             *(row.title, f"{row.parameters:,}"),
-            *_cells(row.training, row.training_epoch, _released(row, 0) if shows_released else None),
-            *_cells(row.scoring, row.scoring_epoch, _released(row, 1) if shows_released else None),
-            *(_figure(row.test_ap), _figure(row.inductive_test_ap), _figure(row.paper_ap), str(row.epochs)),
+            *map(_figure, (row.test_ap, row.inductive_test_ap, row.paper_ap)),
+            str(row.epochs),
         )
         for row in rows
     ]
-    phase: tuple[str, ...] = ("s/epoch", "s/step", "x TPNet", "neighbours", "relative encoding")
-    phase += ("released, s/step",) if shows_released else ()
-    figures = ("test AP", "inductive", "the paper's AP", "epochs")
-    heads = (
-        "model",
-        "weights",
-        *(f"training, {phase[0]}", *phase[1:]),
-        *(f"scoring, {phase[0]}", *phase[1:]),
-    )
-    return Sheet(f"{title_of(dataset)}: speed and accuracy of each model", (*heads, *figures), 1, lines)
+    figures = ("model", "weights", "test AP", "test AP, inductive", "the paper's AP", "epochs")
+    return [
+        Sheet(f"{title_of(dataset)}: seconds of each model", heads, 2, speeds),
+        Sheet(f"{title_of(dataset)}: AP against random negatives", figures, 1, aps),
+    ]
 
 
-def _cells(speed: PhaseSpeed, epoch: float, released: str | None) -> list[str]:
-    shares = (f"{speed.shares.neighbors:.0%}", f"{speed.shares.relative_encoding:.0%}")
-    cells = [f"{epoch:,.1f}", f"{speed.step_p50:.3f}", f"{speed.times_tpnet:.2f}", *shares]
-    return cells if released is None else [*cells, released]
+def _of_phase(row: Efficiency, phase: str) -> tuple[PhaseSpeed, float]:
+    if phase == "training":
+        return row.training, row.training_epoch
+    return row.scoring, row.scoring_epoch
+
+
+def _cells(speed: PhaseSpeed, epoch: float) -> list[str]:
+    shares = (f"{speed.shares.neighbors:.1%}", f"{speed.shares.relative_encoding:.1%}")
+    return [f"{epoch:,.1f}", f"{speed.step_p50:.3f}", f"{speed.times_tpnet:.2f}", *shares]
 
 
 def _released(row: Efficiency, phase: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import efficiency
 from benchmarks.efficiency_rank import ENCODING_SPANS, PhaseSpeed, Shares, Speed, _speed
-from benchmarks.efficiency_rows import efficiency_sheet, rows_of
+from benchmarks.efficiency_rows import efficiency_sheets, rows_of
 from benchmarks.finished_runs import read_runs
 from tests.support.command_line import Done, run_here, sentence_of
 from tests.support.training_runs import small_log
@@ -90,8 +90,13 @@ def test_an_epoch_is_the_median_step_times_its_batches(tmp_path: Path) -> None:
     paper = paper_value("uci", "transductive", "random", "ap", model="tcl")
     assert paper is not None
     assert (tcl.test_ap, tcl.paper_ap) == (None, paper.mean)
-    row = efficiency_sheet([mixer], "uci").rows[0]
-    assert row[:8] == ("GraphMixer", "7", "100.0", "0.500", "2.00", "25%", "50%", "1.628")
+    speeds_shown, aps_shown = efficiency_sheets([mixer], "uci")
+    figures = ("0.500", "2.00", "25.0%", "50.0%")
+    assert speeds_shown.rows == [
+        ("GraphMixer", "training", "100.0", *figures, "1.628"),
+        ("GraphMixer", "scoring", "20.0", *figures, "0.923"),
+    ]
+    assert aps_shown.rows == [("GraphMixer", "7", "0.9000", "0.8000", "0.9325", "3")]
 
 
 def test_turns_are_compared_one_by_one() -> None:

@@ -12,7 +12,7 @@ from tests.support.command_line import ROOT
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
 _PROGRAM = re.compile(
-    r"(?:/usr/bin/time .*)?(?:python3? -|torchrun |sbatch |launch/\w+\.sh |(?:pre|tr)\w+ .*--)"
+    r"(?:/usr/bin/time .*)?(?:python3? -|torchrun |tpnet |sbatch |launch/\w+\.sh |(?:pre|tr)\w+ .*--)"
 )
 _PLACEHOLDER = re.compile(r"…|(?<![\w=])[A-Z]+(?![\w=])")
 
@@ -38,10 +38,15 @@ _SMALL_MODEL = {
 _SMALLER: dict[str, dict[str, str]] = {
     "--continue-from": {},  # has the settings of the other run
     "-m tpnet_dist.train": _SMALL_MODEL,
+    "tpnet train": _SMALL_MODEL,
+    "tpnet tune": {name: value for name, value in _SMALL_MODEL.items() if name != "--model.neighbors"},
     "launch/one_node.sh": _SMALL_MODEL,
     "-m tpnet_dist.evaluate": {"--mrr-negatives": "5"},
+    "tpnet evaluate": {"--mrr-negatives": "5"},
     "-m data_prep convert": {"--overwrite": ""},
+    "tpnet prep convert": {"--overwrite": ""},
     "-m data_prep synth": {"--overwrite": "", "--events": "1e3"},
+    "tpnet prep synth": {"--overwrite": "", "--events": "1e3"},
     "-m benchmarks.accuracy": {
         "--epochs": "1",
         "--config": "small.toml",

@@ -21,7 +21,12 @@ def lead(run: Run) -> str:
     how = f"{config.data.batching} batching, {config.evaluation.protocol} protocol, {which}{where}"
     profile = getattr(config.model, "profile", None)
     model = config.model.title + (f", {profile} profile" if profile else "")
-    return f"{model}; {how}."
+    return f"{model}; {how}{_when(run)}."
+
+
+def _when(run: Run) -> str:
+    info = run.results.run if run.results else None
+    return f"; finished {info.finished:%Y-%m-%d %H:%M %Z}" if info else ""
 
 
 def notices(run: Run) -> list[str]:

@@ -12,6 +12,7 @@ from tpnet_dist.evaluation.results import release
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.report.blocks import Section, Tile
 from tpnet_dist.report.comparison import comparison
+from tpnet_dist.report.glossary import glossary
 from tpnet_dist.report.headline import lead, notices, tiles
 from tpnet_dist.report.run import Run, read_run
 from tpnet_dist.report.sections import sections
@@ -69,6 +70,7 @@ def page(runs: Sequence[Run], now: datetime) -> str:
         heading=heading,
         comparison=_comparison(runs) if len(runs) > 1 else None,
         runs=[ShownRun(run.name, lead(run), notices(run), tiles(run), sections(run)) for run in runs],
+        glossary=glossary(),
         release=release(),
         made=f"{now:%Y-%m-%d at %H:%M %Z}",
     )

@@ -20,10 +20,11 @@ ORDER = (
     "evaluation",
     "training",
     "prediction",
+    "serving",
     "report",
     "checkup",
 )
-COMMANDS = {"train", "evaluate", "predict", "plan", "doctor"}
+COMMANDS = {"train", "evaluate", "predict", "serve", "plan", "doctor"}
 PYTHON_API = {"api"}
 EVERYWHERE = {"errors", "keyed_random", "device_forms", "spans"}
 """Modules at the package's root that any folder may import; they import nothing of ours."""

@@ -87,5 +87,8 @@ def _rows(given: list[list[int | float]] | None) -> "np.ndarray | None":
         return None
     if len(widths := {len(row) for row in given}) > 1:
         raise InputError(f"rows of features have {min(widths)} to {max(widths)} numbers; give each as many")
-    with np.errstate(over="ignore"):  # what is too large is infinite, which is refused
-        return np.array(given, np.float64).astype(np.float32)
+    with np.errstate(over="ignore"):
+        rows = np.array(given, np.float64).astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise InputError("a feature is too large for 32 bits; correct it")
+    return rows

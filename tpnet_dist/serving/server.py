@@ -119,6 +119,7 @@ def _answer(
     rules = Rules(settings.token, settings.most_bytes, _LOCAL_NAMES | {settings.host})
     server = _Server(_uvicorn_config(Guard(app, rules=rules, answered=metrics.answered, paths=paths)))
     sys.setswitchinterval(_SWITCH_SECONDS)
+    listener.listen(_CONNECTIONS)
     host, port = listener.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     say(f"ready at {url}, {predictor.num_events:,} events, {predictor.num_observed:,} of them observed")

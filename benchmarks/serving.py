@@ -10,7 +10,6 @@ Weights are as drawn: speed does not depend on what they are.
 
 import http.client
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,8 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from rich.table import Table
 
 from benchmarks.predict import UCI_EVENTS, random_data, untrained_checkpoint
 from benchmarks.results_line import print_results_line
+from benchmarks.serving_clients import PATIENCE, observe_until_gone, post, request_of
 from tpnet_dist import Predictor
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.events.reader import EventLog
@@ -37,8 +36,6 @@ from tpnet_dist.serving.journal import read_journal
 from tpnet_dist.serving.state_folder import JOURNAL, repeat
 
 TARGET_P99_MILLISECONDS = 50
-_PATIENCE = 120.0
-_TOLERANCE = 1e-5
 
 
 @dataclass(kw_only=True)
@@ -57,24 +54,6 @@ class Settings:
     """Acknowledged before the server is killed."""
     threads: int = 2
     """Of torch in the server."""
-
-
-@dataclass
-class Asked:
-    """What clients of one kind found."""
-
-    seconds: list[float] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    def summary(self, duration: float) -> dict[str, float]:
-        p50, p99 = np.quantile(self.seconds, [0.5, 0.99]) * 1e3 if self.seconds else (np.nan, np.nan)
-        return {
-            "requests": len(self.seconds),
-            "per_second": len(self.seconds) / duration,
-            "p50_ms": float(p50),
-            "p99_ms": float(p99),
-            "failures": len(self.failures),
-        }
 
 
 class Server:
@@ -100,7 +79,7 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(_PATIENCE)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
 
@@ -117,8 +96,7 @@ def main() -> None:
         results: dict[str, Any] = {}
         for part, kinds in parts_of(settings.clients).items():
             with Server(checkpoint, folder / part, settings.threads) as server:
-                asked = ask_for(kinds, server.port, nodes, width, settings.seconds)
-                results[part] = {kind: each.summary(settings.seconds) for kind, each in asked.items()}
+                results[part] = ask_for(kinds, server.port, nodes, width, settings.seconds)
         results["crash"] = kill_amid_observes(checkpoint, folder / "crash", nodes, width, settings)
     show(results)
     print_results_line(
@@ -139,77 +117,19 @@ def parts_of(clients: int) -> dict[str, dict[str, int]]:
 
 def ask_for(
     kinds: dict[str, int], port: int, nodes: list[Any], width: int, seconds: float
-) -> dict[str, Asked]:
-    """In a process of its own: whoever asks does not hold the server's clock, nor ours."""
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=_clients, args=(kinds, port, nodes, width, seconds, queue))
-    process.start()
-    asked: dict[str, Asked] = queue.get(timeout=seconds + 2 * _PATIENCE)
-    process.join()
-    return asked
-
-
-def _clients(
-    kinds: dict[str, int],
-    port: int,
-    nodes: list[Any],
-    width: int,
-    seconds: float,
-    queue: Any,  # noqa: ANN401
-) -> None:
-    asked = {kind: Asked() for kind in kinds}
-    stop = time.perf_counter() + seconds + 1
-    started = stop - seconds  # a second to warm up
-    threads = [
-        threading.Thread(
-            target=_ask, args=(asked[kind], request_of(kind, nodes, width, 100 * number), port, started, stop)
-        )
-        for kind, count in kinds.items()
-        for number in range(count)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    queue.put(asked)
-
-
-def _ask(
-    asked: Asked, request: Callable[[], tuple[str, bytes]], port: int, started: float, stop: float
-) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
-    while (begun := time.perf_counter()) < stop:
-        path, body = request()
-        status, text = post(connection, path, body)
-        if begun >= started:
-            asked.seconds.append(time.perf_counter() - begun)
-        if status != 200:
-            asked.failures.append(text)
-
-
-def post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, str]:
-    connection.request("POST", path, body, {"content-type": "application/json"})
-    response = connection.getresponse()
-    return response.status, response.read().decode()
-
-
-def request_of(kind: str, nodes: list[Any], width: int, seed: int) -> Callable[[], tuple[str, bytes]]:
-    """What a client of this kind asks next."""
-    draw = np.random.default_rng(seed)
-
-    def one() -> tuple[str, bytes]:
-        src, dst = (nodes[place] for place in draw.integers(0, len(nodes), 2))
-        if kind == "top-k":
-            return "/top-k", json.dumps({"src": [src], "k": 10}).encode()
-        link: dict[str, Any] = {"src": [src], "dst": [dst]}
-        if kind == "observe":
-            link |= {"time": 0, "late": "now"}
-            if width:
-                link["features"] = draw.standard_normal((1, width)).tolist()
-        return f"/{kind}", json.dumps(link).encode()
-
-    return one
+) -> dict[str, dict[str, float]]:
+    """In a process of its own, which imports little: whoever asks is not to hold the server's clock."""
+    asked = {"kinds": kinds, "port": port, "nodes": nodes, "width": width, "seconds": seconds}
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.serving_clients"],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        timeout=seconds + 2 * PATIENCE,
+        check=True,
+    )
+    found: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return found
 
 
 def kill_amid_observes(
@@ -220,7 +140,8 @@ def kill_amid_observes(
         watch = time.perf_counter()
         threads = [
             threading.Thread(
-                target=_observe, args=(server.port, request_of("observe", nodes, width, number), acknowledged)
+                target=observe_until_gone,
+                args=(server.port, request_of("observe", nodes, width, number), acknowledged),
             )
             for number in range(settings.clients)
         ]
@@ -245,7 +166,7 @@ def kill_amid_observes(
     with Server(checkpoint, state, settings.threads) as server:
         back = time.perf_counter() - started
         pairs = {"src": calls.src[-100:], "dst": calls.dst[-100:]}
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         _, text = post(connection, "/score", json.dumps(pairs).encode())
     wanted = predictor.score(pairs["src"], pairs["dst"], predictor.now)
     return {
@@ -256,19 +177,6 @@ def kill_amid_observes(
         "seconds_to_come_back": back,
         "largest_difference": float(np.abs(np.array(json.loads(text)["scores"]) - wanted).max()),
     }
-
-
-def _observe(port: int, request: Callable[[], tuple[str, bytes]], acknowledged: dict[int, str]) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
-    while True:
-        path, body = request()
-        try:
-            status, text = post(connection, path, body)
-        except (OSError, http.client.HTTPException):
-            return
-        assert status == 200, text
-        asked = json.loads(body)
-        acknowledged[json.loads(text)["events"]] = f"{asked['src'][0]} {asked['dst'][0]}"
 
 
 def show(results: dict[str, Any]) -> None:
@@ -283,8 +191,9 @@ def show(results: dict[str, Any]) -> None:
     crash = results["crash"]
     print(
         f"killed after {crash['acknowledged']:,} acknowledged observes, "
-        f"{crash['observes_per_second']:,.0f}/s: {crash['lost']} lost; back after {crash['seconds_to_come_back']:.1f} s; scores differ by "
-        f"{crash['largest_difference']:.1e} from the Predictor's"
+        f"{crash['observes_per_second']:,.0f}/s: {crash['lost']} lost; back after "
+        f"{crash['seconds_to_come_back']:.1f} s; "
+        f"scores differ by {crash['largest_difference']:.1e} from the Predictor's"
     )
     met = results["score-observe"]["score"]["p99_ms"] <= TARGET_P99_MILLISECONDS
     print(f"P99 of one pair with observes in between: {'met' if met else 'missed'}, at most 50 ms is wanted")

@@ -1,4 +1,4 @@
-"""Clients that ask a server without pause, for `benchmarks.serving`, which starts them as a process of their own.
+"""Clients that ask a server without pause, for `benchmarks.serving`: a process of their own, which imports little.
 
 What to ask comes as JSON on standard input, and what was found goes out as JSON.
 """

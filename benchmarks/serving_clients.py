@@ -1,4 +1,4 @@
-"""Clients that ask a server without pause, for `benchmarks.serving`: a process of their own, which imports little.
+"""Clients that ask a server without pause, for `benchmarks.serving`: in a process of their own, soon ready.
 
 What to ask comes as JSON on standard input, and what was found goes out as JSON.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 
 from tpnet_dist.errors import InputError
@@ -99,8 +99,15 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         found: ObserveAnswer = await answer(request)
         return found
 
+    text: dict[int | str, dict[str, Any]] = {
+        200: {"description": "Counts and times.", "content": {"text/plain": {}}}
+    }
+
     @app.get(
-        "/metrics", responses=_problems(*_OF_EVERY_PATH), response_class=PlainTextResponse, dependencies=token
+        "/metrics",
+        responses={**text, **_problems(*_OF_EVERY_PATH)},
+        response_class=Response,
+        dependencies=token,
     )
     async def metrics() -> Response:
         """Counts and times in Prometheus' text format."""

@@ -31,6 +31,8 @@ class Rules:
 
     token: str | None
     """None: whoever can reach this address may ask."""
+    posted: frozenset[str]
+    """Paths that take JSON."""
     most_bytes: int
     names: frozenset[str]
     """What the server may be called where no token is asked for: a page in a browser that has another name
@@ -42,7 +44,7 @@ class Rules:
             self._require_token(scope["path"], headers)
         elif name_of(headers.get("host", "")) not in self.names:
             raise Refused(403, f"this server is not called {headers.get('host', '')!r:.60}; ask localhost")
-        if scope["method"] == "POST":
+        if scope["method"] == "POST" and scope["path"] in self.posted:
             self._require_body(headers)
 
     def _require_token(self, path: str, headers: Headers) -> None:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from tpnet_dist.errors import InputError
 
-MOST_LINKS, MOST_SOURCES, MOST_CANDIDATES, MOST_FEATURES = 10_000, 100, 100_000, 10_000
+MOST_LINKS, MOST_SOURCES, MOST_CANDIDATES, MOST_FEATURES = 10_000, 100, 100_000, 1024
 _MOST_ID = 256
 _DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?$"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from starlette.routing import Route
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.serving.app import Service, create_app
@@ -115,8 +116,14 @@ def _answer(
         }
     )
     app = create_app(Service(worker, metrics, lambda: _health(state, worker)))
-    paths = frozenset(route.path for route in app.routes)  # type: ignore[attr-defined]
-    rules = Rules(settings.token, settings.most_bytes, _LOCAL_NAMES | {settings.host})
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    rules = Rules(
+        settings.token,
+        frozenset(route.path for route in routes if "POST" in (route.methods or ())),
+        settings.most_bytes,
+        _LOCAL_NAMES | {settings.host},
+    )
+    paths = frozenset(route.path for route in routes)
     server = _Server(_uvicorn_config(Guard(app, rules=rules, answered=metrics.answered, paths=paths)))
     sys.setswitchinterval(_SWITCH_SECONDS)
     listener.listen(_CONNECTIONS)

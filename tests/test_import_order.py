@@ -20,10 +20,11 @@ ORDER = (
     "evaluation",
     "training",
     "prediction",
+    "serving",
     "report",
     "checkup",
 )
-COMMANDS = {"__main__", "train", "evaluate", "predict", "plan", "doctor", "runs", "tune", "version"}
+COMMANDS = {"__main__", "train", "evaluate", "predict", "serve", "plan", "doctor", "runs", "tune", "version"}
 PYTHON_API = {"api"}
 EVERYWHERE = {"errors", "keyed_random", "device_forms", "spans"}
 """Modules at the package's root that any folder may import; they import nothing of ours."""

@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "tune": Subcommand("tpnet_dist.tune", "train once for each combination of settings, and compare"),
     "evaluate": Subcommand("tpnet_dist.evaluate", "evaluate a run anew, against other negatives"),
     "predict": Subcommand("tpnet_dist.predict", "score links, or find the best ones"),
+    "serve": Subcommand("tpnet_dist.serve", "answer questions about links over HTTP, and take new events"),
     "report": Subcommand("tpnet_dist.report.__main__", "what runs came to, as one HTML page"),
     "runs": Subcommand("tpnet_dist.runs", "a table of runs: settings, state, figures"),
     "plan": Subcommand("tpnet_dist.plan", "whether a log fits, and how long it will take"),

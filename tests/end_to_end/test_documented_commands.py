@@ -1,6 +1,7 @@
 """Every command the README and docs/ show is run: here, page by page, or by a test that is named."""
 
 import inspect
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from tests.support.documented_commands import (
     mentioned_commands,
     pages,
 )
+from tests.support.serving_process import ServingProcess
 from tests.support.training_runs import flags_of, small_config, small_log
 from tpnet_dist import train as train_command
 from tpnet_dist.events.reader import EventLog
@@ -169,6 +171,37 @@ def test_python_of_the_pages_runs_as_it_stands(
 ) -> None:
     monkeypatch.chdir(folder)
     exec(compile(blocks_of(ROOT / page, "python")[number], page, "exec"), {})
+
+
+def test_the_walk_through_of_serving_answers_as_shown(folder: Path) -> None:
+    page = (ROOT / "docs" / "serving.md").read_text()
+    shown = re.findall(r"^\$ curl -s localhost:8080(/\S+)(?:.*-d '(.*)')?\n(\{.*)$", page, flags=re.MULTILINE)
+    assert len(shown) == 5
+    with ServingProcess.start(folder / "runs" / "mine", folder) as server:
+        assert "ready at" in server.text() and "600 events, 0 of them observed" in server.text()
+        client = server.client()
+        for path, body, answer in shown:
+            given = client.send("POST", path, body.encode()) if body else client.get(path)
+            assert_alike(given.json, json.loads(answer))
+        assert server.stop() == 0
+    with ServingProcess.start(folder / "runs" / "mine", folder) as again:
+        assert "601 events, 1 of them observed" in again.text()
+
+
+def assert_alike(given: object, shown: object) -> None:
+    """The same but for numbers and names that depend on how long the model was trained."""
+    if isinstance(shown, dict) and isinstance(given, dict):
+        assert list(given) == list(shown)
+        for name in set(shown) - {"log"}:
+            assert_alike(given[name], shown[name])
+    elif isinstance(shown, list) and isinstance(given, list):
+        assert len(given) == len(shown)
+        for one, other in zip(given, shown, strict=True):
+            assert_alike(one, other)
+    elif isinstance(shown, float) or (isinstance(shown, str) and "ids" not in shown):
+        assert type(given) is type(shown)
+    else:
+        assert given == shown
 
 
 @pytest.mark.parametrize("one", [one for one in ALL if one.elsewhere()], ids=lambda one: one.command[:60])

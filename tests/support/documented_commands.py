@@ -77,6 +77,7 @@ _SMALLER: dict[str, dict[str, str]] = {
     "-m benchmarks.ablations data/uci": {"--epochs": "1"},
     "-m benchmarks.scalability": {"--edges": "2400", "--steps": "1", "--ranks": "1 2", "--device": "cpu"},
     "-m benchmarks.planner": {"--report-only": ""},
+    "-m benchmarks.serving": {"--seconds": "1", "--observes": "50", "--clients": "4"},
     "-m benchmarks.train_step": {"--steps": "1", "--turns": "1", "--ranking": "5", "--ranking-events": "20"},
     "-m benchmarks.neighbors": {"--events": "1e4", "--nodes": "1e3"},
     "-m benchmarks.exchange": {

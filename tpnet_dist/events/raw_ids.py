@@ -97,6 +97,15 @@ class RawIds:
                 found[side][row] = self._admitted[newcomer]
         return found["src"], found["dst"]
 
+    def admit_in_turn(self, src: Ids, dst: Ids, sizes: Sequence[int]) -> tuple[Dense, Dense]:
+        """As `admit_links` does for so many links at a time: newcomers get the numbers they got then."""
+        is_known = (self.find(src, "src") != UNKNOWN) & (self.find(dst, "dst") != UNKNOWN)
+        stops = np.cumsum(sizes)
+        for call in np.unique(np.searchsorted(stops, np.flatnonzero(~is_known), side="right")):
+            here = slice(stops[call] - sizes[call], stops[call])
+            self.admit_links(src[here], dst[here])
+        return self.find(src, "src"), self.find(dst, "dst")
+
     def admit_all(self, newcomers: Sequence[tuple[Side, RawId]]) -> None:
         """Admit the newcomers of another time, in the same order."""
         self._require_room(len(newcomers))

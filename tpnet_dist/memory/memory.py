@@ -352,6 +352,19 @@ class Memory:
     def assert_all_recorded(self) -> None:
         assert not self._open_runs, "a planned run is not recorded yet"
 
+    def recorded(self) -> tuple[float, list[Tensor]]:
+        """The time of the last event, and rows, clocks and degrees as they are now; not copies."""
+        self.assert_all_recorded()
+        return self._planned_until, [self.table.rows_NLD, *self.table.own_clocks()]
+
+    def go_on_from(self, until: float, columns: Sequence[Tensor]) -> None:
+        """Take what `recorded` gave another time, instead of recording the events again."""
+        self.assert_all_recorded()
+        _, own = self.recorded()
+        for mine, kept in zip(own, columns, strict=True):
+            mine.copy_(kept)
+        self._planned_until, self._is_fresh = until, False
+
     def snapshot(self) -> None:
         """Mark this moment for `restore`; later events cost the rows they touch, not a copy of all."""
         self.assert_all_recorded()

@@ -20,6 +20,7 @@ from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.projection import fill_projection
 from tpnet_dist.models.registry import spec_of
 from tpnet_dist.models.spec import preparation, weight_dtype
+from tpnet_dist.prediction.kept_rows import KeptRows
 from tpnet_dist.prediction.link_scorer import LinkScorer
 from tpnet_dist.prediction.past import Past
 from tpnet_dist.prediction.trained import Trained
@@ -44,9 +45,16 @@ class Parts:
 
 
 def build_parts(
-    trained: Trained, log: EventLog, *, until: int, as_evaluated: bool, capacity: int, device: torch.device
+    trained: Trained,
+    log: EventLog,
+    *,
+    until: int,
+    as_evaluated: bool,
+    capacity: int,
+    device: torch.device,
+    rows: KeptRows | None = None,
 ) -> Parts:
-    """`capacity`: room for nodes that are not in the log."""
+    """`capacity`: room for nodes that are not in the log. `rows`: as they were after some events."""
     config = trained.config
     _require_room(config, log, capacity, device)
     model: nn.Module = spec_of(config).make(config, log.shape).to(device)
@@ -67,7 +75,7 @@ def build_parts(
         memory.reset(trained.epoch)
         _draw_strangers(memory, ids.strangers)
         _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
-    past = Past(config, log, memory, until=until, as_evaluated=as_evaluated)
+    past = Past(config, log, memory, until=until, as_evaluated=as_evaluated, rows=rows)
     batch_maker = LinkBatchMaker(device, weight_dtype(config), preparation(config, spec_of(config)))
     return Parts(ids, past, LinkScorer(model, past, batch_maker, padding_node_of(config, log)))
 

@@ -7,10 +7,11 @@ An event is met as a neighbour by whatever comes later, also within its batch; r
 batch. That is how events are scored in training and evaluation, so it is how they are here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -28,6 +29,7 @@ from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.neighbors.growing import GrowingNeighbors
+from tpnet_dist.prediction.kept_rows import KeptRows
 
 
 @dataclass
@@ -35,7 +37,8 @@ class LaterEvents:
     """All that was added, by dense ids."""
 
     columns: list[EventColumns] = field(default_factory=list)
-    """One for each time that events were recorded."""
+    sizes: list[int] = field(default_factory=list)
+    """Of each time that events were recorded, how many."""
     features: list[Features] = field(default_factory=list)
 
 
@@ -43,8 +46,16 @@ class Past:
     """Joins one log and one memory; nodes are dense ids, times those of the log."""
 
     def __init__(
-        self, config: Config, log: EventLog, memory: Memory | None, *, until: int, as_evaluated: bool
+        self,
+        config: Config,
+        log: EventLog,
+        memory: Memory | None,
+        *,
+        until: int,
+        as_evaluated: bool,
+        rows: KeptRows | None = None,
     ) -> None:
+        """`rows`: as they were after some events, which are not recorded again."""
         # config
         self.config, self.log, self.until, self.as_evaluated = config, log, until, as_evaluated
         # parts
@@ -61,10 +72,16 @@ class Past:
         self.memory_time = 0.0
         """Of the last event in the rows, in seconds since the log's first."""
         self._first_at_now = 0
+        self.in_rows = 0 if rows is None else rows.num_events
+        """How many events were in the rows from the beginning."""
         self._unrecorded: list[EventColumns] = []
         if until:
             last = EventView(log, until - 1, until).read(0, 1)
             self.now, self._first_at_now = last.columns.time[0].item(), int(last.moment[0])
+        if rows is not None and memory is not None:
+            memory.go_on_from(rows.recorded_until, rows.columns)
+            self.memory_time = rows.memory_time
+            return
         for view, plan in self._parts(everything):
             self._record_view(view, plan)
 
@@ -97,13 +114,50 @@ class Past:
         if not self._unrecorded:
             return
         columns = concatenate(self._unrecorded)
+        self._record(columns, [len(columns)])
+
+    def repeat(
+        self, src_B: Dense, dst_B: Dense, time_B: Times, features: Features | None, sizes: Sequence[int]
+    ) -> None:
+        """Add and record what was recorded so many events at a time, in one go: rows come out the same to the
+        last bit."""
+        if not len(src_B):
+            return
+        self.add(src_B, dst_B, time_B, features)
+        self._record(_columns(src_B, dst_B, time_B), sizes)
+
+    def kept_rows(self) -> KeptRows | None:
+        """Rows as they are now, not a copy; None without memory."""
+        if self.memory is None:
+            return None
+        recorded_until, columns = self.memory.recorded()
+        return KeptRows(self.num_events, recorded_until, self.memory_time, columns)
+
+    def _record(self, columns: EventColumns, sizes: Sequence[int]) -> None:
         self._unrecorded.clear()
         self.later.columns.append(columns)
+        self.later.sizes += sizes
+        first = self.num_events - len(columns)
+        borders = self._borders(columns.time, sizes)
+        borders = borders[borders >= self.in_rows - first]
+        new = columns[slice(borders[0], None)] if len(borders) else columns[:0]
+        if not len(new):
+            return
         if self.memory is not None:
-            recorded = np.unique(self._plan_of(columns.time).recorded)
-            run = EventRun.from_columns(columns.src, columns.dst, self.log.seconds(columns.time), recorded)
+            seconds = self.log.seconds(new.time)
+            run = EventRun.from_columns(new.src, new.dst, seconds, borders - borders[0])
             self.memory.catch_up([run], run.num_events)
-        self.memory_time = float(self.log.seconds(columns.time[-1:])[0])
+        self.memory_time = float(self.log.seconds(new.time[-1:])[0])
+
+    def _borders(self, times: Times, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Where batches begin, and where the last one ends; no batch goes beyond what came at a time."""
+        parts, first = [np.zeros(1, np.int64)], 0
+        for size in sizes:
+            # plans take longer than such a part itself
+            plan = np.ones(1, np.int64) if size == 1 else self._plan_of(times[first : first + size]).recorded
+            parts.append(first + plan)
+            first += size
+        return np.unique(np.concatenate(parts))
 
     def check_features(self, features: Features | None, count: int) -> None:
         """Refuse features that are not as wide as those of the log, or no numbers: rows would stay so."""

@@ -6,7 +6,7 @@ predictor.top_k(["ann"], now, k=10)                         # of all destination
 predictor.observe(["ann"], ["x"], [now])                    # from here on scores know of it
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.prediction.build import Parts, build_parts, usable_device
 from tpnet_dist.prediction.candidates import DEFAULT_COUNT, STRATEGIES, CandidateChoice, Strategy
 from tpnet_dist.prediction.given import GivenIds, as_ids, as_rows, same_length
+from tpnet_dist.prediction.kept_rows import RowsFile, rows_key, write_rows
 from tpnet_dist.prediction.link_scorer import Logits
 from tpnet_dist.prediction.ranking import Best, everywhere
 from tpnet_dist.prediction.saved_events import load_later, save_state
@@ -57,8 +58,9 @@ class TopK:
 class Predictor:
     """A trained model and all that has happened. One process, whatever number of ranks trained it."""
 
-    def __init__(self, trained: Trained, log: EventLog, parts: Parts) -> None:
+    def __init__(self, trained: Trained, log: EventLog, parts: Parts, rows_key: Mapping[str, Any]) -> None:
         """Use `load`."""
+        self._rows_key = rows_key
         self.trained, self.log = trained, log
         self.ids: RawIds = parts.ids
         self._parts, self._past, self._scorer = parts, parts.past, parts.scorer
@@ -86,6 +88,7 @@ class Predictor:
         as_evaluated: bool = False,
         capacity: int = DEFAULT_CAPACITY,
         device: torch.device | str | None = None,
+        rows: RowsFile | None = None,
     ) -> "Predictor":
         """Open what was trained, then record the events of its log, since checkpoints hold no rows; those
         too that were appended since.
@@ -97,6 +100,7 @@ class Predictor:
         `as_evaluated`: leave out of the rows what training kept out of them (events of nodes that were to be
         met as new), so that scores of the test part are those of the run's own evaluation.
         `capacity`: how many nodes may be admitted that are not in the log.
+        `rows`: a file of `keep_rows`; its events are not recorded again, and those observed must be repeated.
         """
         trained = open_trained(Path(path), seed=seed, config=config)
         folder = str(data or trained.config.data.folder)
@@ -114,20 +118,25 @@ class Predictor:
         until = len(log) if until is None else until
         _require_within("until", until, len(log), "the events of the log")
         _require_within("capacity", capacity, MAX_CAPACITY, "so that ids stay small")
+        chosen = usable_device(device)
+        key = rows_key(
+            trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=chosen.type
+        )
         parts = build_parts(
             trained,
             log,
             until=until,
             as_evaluated=as_evaluated,
             capacity=capacity,
-            device=usable_device(device),
+            device=chosen,
+            rows=None if rows is None else rows.read(key, until),
         )
         if saved is not None:
             try:
                 load_later(saved, parts)
             except InputError as error:
                 raise InputError(f"{path}: {error}") from error
-        return cls(trained, log, parts)
+        return cls(trained, log, parts, key)
 
     @property
     def now(self) -> int | float:
@@ -143,6 +152,11 @@ class Predictor:
     def num_observed(self) -> int:
         """How many of them were observed."""
         return self._past.num_events - self._past.until
+
+    @property
+    def num_events_kept(self) -> int:
+        """How many events the rows knew that it was loaded with."""
+        return self._past.in_rows
 
     @property
     def edge_width(self) -> int:
@@ -315,6 +329,31 @@ class Predictor:
                 f"{len(named):,} {what} are unknown ({some_of(named)}); correct them, or pass "
                 'unknown="score" to score them as nodes without history'
             )
+
+    def repeat(
+        self,
+        src: GivenIds,
+        dst: GivenIds,
+        time: GivenTimes,
+        features: npt.ArrayLike | None,
+        sizes: Sequence[int],
+    ) -> None:
+        """Calls of `observe` with so many events each, at once: faster by far, and the same to the last
+        bit."""
+        sources, destinations = same_length(src, dst)
+        times = as_times(time, self.log.manifest, len(sources))
+        require_order(times, self.now, "event")
+        rows = None if features is None else as_rows(features)
+        self._past.check_features(rows, len(sources))
+        self._past.repeat(*self.ids.admit_in_turn(sources, destinations, sizes), times, rows, sizes)
+
+    def keep_rows(self, path: Path, past: str) -> int:
+        """Write rows as they are, for `load`; return how many events are in them, 0 if the model has no rows.
+        `past`: a name for the events that were observed."""
+        if (rows := self._past.kept_rows()) is None:
+            return 0
+        write_rows(path, rows, self._rows_key, past)
+        return rows.num_events
 
     def _known(self, candidates: GivenIds) -> Dense:
         """Return the candidates in their order, each once; refuse unknown ones."""

@@ -29,7 +29,7 @@ def save_state(path: Path, trained: Trained, parts: Parts) -> None:
         "capacity": ids.capacity,
         "projection": trained.projection,
         "newcomers": [list(newcomer) for newcomer in ids.newcomers],
-        "sizes": [len(columns) for columns in past.later.columns],
+        "sizes": list(past.later.sizes),
         **_tensors(past.later.columns),
         "features": torch.from_numpy(np.concatenate(past.later.features)) if past.later.features else None,
     }
@@ -58,12 +58,7 @@ def load_later(saved: Mapping[str, Any], parts: Parts) -> None:
     if len(times):
         past.check_features(features, len(times))
         _require_nodes(ids, np.concatenate([src, dst]))
-    start = 0
-    for size in saved["sizes"]:
-        here = slice(start, start + size)
-        past.add(src[here], dst[here], times[here], None if features is None else features[here])
-        past.record()
-        start += size
+        past.repeat(src, dst, times, features, saved["sizes"])
 
 
 def _require_nodes(ids: RawIds, dense: Dense) -> None:

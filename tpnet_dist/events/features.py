@@ -89,6 +89,7 @@ class CheckedFeatures:
         self._features, self._row_bytes = np.asarray(features), 4 * record.width
         self._offset = int(features.offset)  # type: ignore[attr-defined]  # of a map
         self._check = PageCheck(path, self._offset + features.nbytes, record.page_bytes)
+        self._check.require_range(0, 1)
 
     def __len__(self) -> int:
         return self.shape[0]

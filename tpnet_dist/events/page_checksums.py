@@ -76,7 +76,6 @@ class PageCheck:
         if page_bytes is not None:
             given = None if sums is None else np.frombuffer(bytes.fromhex(sums), _CRC)
             self._sums = self._read_sums(num_pages) if given is None else given
-        self.require(np.zeros(1, np.int64), np.ones(1, np.int64))
 
     def require(self, first_bytes: Numbers, last_bytes: Numbers) -> None:
         """InputError if what lies from each first byte to its last one is not what was written."""

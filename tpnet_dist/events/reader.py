@@ -206,19 +206,16 @@ class EventLog:
     def _check_footer(self, number: int) -> None:
         shard = self.manifest.shards[number]
         path = self.folder / shard.file
-        # the footer is at the end, and so long
-        self._pages[number].require_range(max(0, shard.bytes - 8), shard.bytes)
-        with path.open("rb") as file:
-            file.seek(max(0, shard.bytes - 8))
-            length = int.from_bytes(file.read(4), "little") + 8
-        self._pages[number].require_range(max(0, shard.bytes - length), shard.bytes)
         try:
             footer = pq.read_metadata(path)
         except _DAMAGE as error:
             raise InputError(
                 f"{path}: not a readable Parquet shard ({error}); restore it or convert again"
             ) from error
+        # whose it is says more than that it is not what was written
         self._check_identity(number, footer)
+        # the footer is at the end, with its length and a mark behind it
+        self._pages[number].require_range(max(0, shard.bytes - footer.serialized_size - 8), shard.bytes)
 
     def _require_groups(self, number: int, footer: pq.FileMetaData, start: int, stop: int) -> None:
         """What lies between the first byte and the last one of row groups that overlap start … stop-1."""

@@ -2,7 +2,7 @@
 
     python -m tests.fuzz --minutes 30 [--seed 0] [--only "raw text" settings]
 
-prints what cases of each kind were taken for, each failure with its smallest case, and one JSON line; exit
+prints what cases of each kind were taken for, each failure with its case, and one JSON line; exit
 code 1 if there was a failure.
 """
 

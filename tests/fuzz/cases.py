@@ -186,7 +186,11 @@ def _rows_of(content: bytes) -> list[tuple[str, str, Decimal]]:
 
 
 def _csv_rows(content: bytes) -> list[list[str]]:
-    return [row for row in csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")) if row]
+    return [
+        row
+        for row in csv.reader(io.StringIO(content.decode("utf-8-sig", errors="replace"), newline=""))
+        if row
+    ]
 
 
 def _number(text: str) -> Decimal:

@@ -1,6 +1,6 @@
 # The commands of this project. `make demo` and `make test` set up what they need on first use.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-triton check format bench clean
+.PHONY: help setup demo test test-slow test-triton fuzz flips kills check format bench clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -46,6 +46,19 @@ test-triton: $(READY) ## Install Triton, 1 GB, and run the kernels for GPUs in i
 	$(RUN)/python -c 'import triton' 2>/dev/null || $(RUN)/pip install --quiet "$(TRITON)"
 	TRITON_INTERPRET=1 $(RUN)/python -m pytest -k triton tests/unit/memory/test_kernels.py \
 		tests/unit/models/test_triton_pairs.py tests/unit/test_device_forms.py
+
+MINUTES ?= 30
+FLIPS ?= 200
+KILLS ?= 100
+
+fuzz: $(READY) ## Try hostile input on the commands for MINUTES (30)
+	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz --minutes $(MINUTES)
+
+flips: $(READY) ## Flip FLIPS (200) single bits in each kind of stored files
+	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz.flips --count $(FLIPS)
+
+kills: $(READY) ## Kill training KILLS (100) times on 2 and 3 ranks, go on, and compare
+	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz.kills --count $(KILLS) --ranks 2 3
 
 check: $(READY) ## Lint, formatting and types
 	$(RUN)/ruff check .

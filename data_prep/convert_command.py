@@ -21,6 +21,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
 from tpnet_dist.files.progress import display_for
+from tpnet_dist.files.user_paths import resolved
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -200,5 +201,5 @@ def _delimiter(said: str | None) -> str | None:
 
 def _refuse_input_in_output(inputs: list[str], out_dir: Path) -> None:
     for given in inputs:
-        if not _URL.match(given) and Path(given).resolve().is_relative_to(out_dir.resolve()):
+        if not _URL.match(given) and resolved(given).is_relative_to(resolved(out_dir)):
             raise InputError(f"{given}: lies in the output folder {out_dir}; choose another output folder")

@@ -14,6 +14,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, transform
 from tpnet_dist.events.features import NODE_FEATURES_NAME, Features, FeatureWriter
 from tpnet_dist.events.file_records import FeatureRecord
+from tpnet_dist.files.npy_files import map_npy
 
 Rows = npt.NDArray[np.int64]
 _ROWS_AT_ONCE = 1 << 16
@@ -47,9 +48,9 @@ class Matrix:
 
     def _map(self) -> npt.NDArray[np.float64]:
         try:
-            matrix: npt.NDArray[np.float64] = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise InputError(f"{self.path}: not a readable .npy matrix ({error}); fetch it again") from error
+            matrix: npt.NDArray[np.float64] = map_npy(self.path, "r")
+        except InputError as error:
+            raise InputError(f"{error}; fetch it again") from error
         matrix = matrix[:, None] if matrix.ndim == 1 else matrix
         if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
             raise InputError(

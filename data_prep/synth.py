@@ -52,6 +52,11 @@ class Recipe:
             raise InputError(f"events {self.events}: a log has at least one; ask for 1 or more")
         if not (self.average_degree > 0 and math.isfinite(self.average_degree)):
             raise InputError(f"average degree {self.average_degree}: must be a number above 0; try 100")
+        if not math.isfinite(2 * self.events / self.average_degree):
+            raise InputError(
+                f"average degree {self.average_degree}: {self.events:,} events make too many nodes to count; "
+                "raise it"
+            )
         if self.seed < 0:
             raise InputError(f"seed {self.seed}: must not be negative; choose 0 or more")
         if self.nodes > _MOST_NODES:

@@ -3,7 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tpnet_dist.models import registry as _registry  # noqa: F401 — makes the settings of each model known
+from tpnet_dist.errors import say_interrupts as _say_interrupts
+
+_say_interrupts()  # before what takes long to import
+
+from tpnet_dist.models import registry as _registry  # noqa: E402, F401 — makes the settings of each model known
 
 if TYPE_CHECKING:
     from tpnet_dist.api import Run, RunStopped, fit, open_run

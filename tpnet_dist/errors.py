@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 BAD_INPUT = 2
@@ -17,6 +17,7 @@ _REMEDIES = {
     errno.EACCES: "check the permissions or choose another folder",
     errno.EROFS: "choose a folder that can be written",
     errno.ENOTDIR: "a part of the path is a file; choose another path",
+    errno.ELOOP: "its links lead in a circle; choose another path",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 
@@ -67,7 +68,7 @@ def errors_for_people(
         # whoever read our output has gone: nothing to say, and nobody to say it to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    except (InputError, OSError) as error:
+    except (InputError, OSError, MemoryError) as error:
         if debug:
             raise
         line = f"{program}: error: {sentence_of(error)}"
@@ -83,6 +84,24 @@ def errors_for_people(
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def say_interrupts() -> None:
+    """Ctrl-C while a command of ours is being imported is one line too, as it is later on. Called where a
+    package is imported, and without effect where others import it."""
+    if sys.argv[:1] != ["-m"]:
+        return
+    program = f"python -m {sys.orig_argv[sys.orig_argv.index('-m') + 1]}"
+    otherwise = sys.excepthook
+
+    def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            otherwise(kind, error, trace)
+            return
+        print(f"{program}: stopped by SIGINT", file=sys.stderr, flush=True)
+        leave(128 + signal.SIGINT)
+
+    sys.excepthook = say
 
 
 def leave(code: int) -> NoReturn:
@@ -106,10 +125,22 @@ def _raise_stopped(number: int, frame: FrameType | None) -> None:
     raise _Stopped(signal.Signals(number))
 
 
-def sentence_of(error: InputError | OSError) -> str:
+def sentence_of(error: InputError | OSError | MemoryError) -> str:
     """Return the error on one line, with a remedy also for what the operating system refused."""
     sentence = " ".join(str(error).split())  # libraries' messages may have several lines
+    if isinstance(error, MemoryError):
+        sentence = (
+            f"there is not enough memory for it ({sentence or 'Python could not allocate'}); free some, "
+            "raise the limit if there is one (ulimit -v), or take less at once"
+        )
     if isinstance(error, OSError) and error.strerror and error.errno:
         where = f"{error.filename}: " if error.filename else ""
         sentence = f"{where}{error.strerror}; {_REMEDIES.get(error.errno, 'check the path and the disk')}"
-    return sentence
+    return printable(sentence)
+
+
+def printable(text: str) -> str:
+    """What a user's file or argument says may hold commands to terminals: they are shown, not obeyed."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )

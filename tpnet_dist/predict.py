@@ -15,6 +15,7 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import read_layers
 from tpnet_dist.distributed.rank_command import run_on_ranks
 from tpnet_dist.errors import InputError, spoken
+from tpnet_dist.files.user_paths import resolved
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
@@ -164,12 +165,12 @@ def _require_a_task(command: PredictCommand) -> None:
         raise InputError("there is nothing to do; give --pairs, --top-k or --save, or see --help")
     for flag, made in (("--out", command.out), ("--save", command.save)):
         for given in command.given_files():
-            if made is not None and given.resolve() == made.resolve():
+            if made is not None and resolved(given) == resolved(made):
                 raise InputError(f"{given}: would be replaced by the results; choose another {flag}")
     if (
         command.out is not None
         and command.save is not None
-        and command.out.resolve() == command.save.resolve()
+        and resolved(command.out) == resolved(command.save)
     ):
         raise InputError(f"{command.out}: is given for results and for the model; choose another --save")
     command.moment()

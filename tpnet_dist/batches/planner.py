@@ -22,7 +22,7 @@ from tpnet_dist.batches.hops import FoundHop, further_hops
 from tpnet_dist.batches.links import LinkBlock, PlannedLinks, with_places
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.events.batch_plan import BatchPlan
-from tpnet_dist.events.features import FeatureParts, Features
+from tpnet_dist.events.features import LogFeatures
 from tpnet_dist.events.grown_features import FeatureRows
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView, SelectedEvents
@@ -309,16 +309,14 @@ class _Draft:
             yield Queries(ends_BS.flatten(), before_Q, query_BS.flatten())
 
 
-def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
+def _means(features: LogFeatures, found: Neighbors) -> Tensor:
     """Return mean features, (Q, F): zero where there is no neighbour; features of nodes that came later are
     zero."""
     mask_QM = found.mask_BM & (found.ids_BM < len(features))
     starts_Q = mask_QM.sum(1).cumsum(0) - mask_QM.sum(1)
-    rows = found.ids_BM[mask_QM]
-    if isinstance(features, FeatureParts):
-        used, places = np.unique(rows.numpy(), return_inverse=True)
-        features, rows = features[used], torch.from_numpy(places)
-    sums_QF = F.embedding_bag(rows, torch.from_numpy(features), starts_Q, mode="sum")
+    used, places = np.unique(found.ids_BM[mask_QM].numpy(), return_inverse=True)
+    rows = torch.from_numpy(places)
+    sums_QF = F.embedding_bag(rows, torch.from_numpy(features[used]), starts_Q, mode="sum")
     return sums_QF / found.mask_BM.sum(1, keepdim=True).clamp(min=1)
 
 

@@ -17,6 +17,7 @@ AUTO_TIMESCALES = 2
 """The number of timescales that `memory.decay auto` chooses."""
 MAX_RUN = 10_000
 MAX_SIZE = 2**16
+MAX_BATCH = 2**31 - 1
 """The most tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
 MAX_COMPETITORS = 100_000
 """The most competitors of an event in ranking, whose neighbours a rank holds all at once."""
@@ -247,6 +248,8 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in ("batch_size", "batches_per_step", "epochs", "patience"):
             _require(getattr(self, name) >= 1, f"training.{name}", getattr(self, name), "at least 1")
+        for name in ("batch_size", "batches_per_step"):
+            _require_countable(f"training.{name}", getattr(self, name))
         _require(
             self.microbatches is None
             or (0 < self.microbatches <= MAX_MICROBATCHES and self.microbatches.bit_count() == 1),
@@ -313,6 +316,7 @@ class EvaluationConfig:
             f"within 0…{MAX_COMPETITORS:,}",
         )
         _require(self.batch_size >= 1, "evaluation.batch_size", self.batch_size, "at least 1")
+        _require_countable("evaluation.batch_size", self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,6 +354,11 @@ def _require(holds: bool, key: str, value: object, rule: str, remedy: str = "") 
     if not holds:
         sentence = f"{key} is {value}, but must be {rule}; {remedy or _default_instead(key)}"
         raise SettingError(sentence, tuple(key.split(" + ")))
+
+
+def _require_countable(key: str, count: int) -> None:
+    """More events than this are in no log that can be read."""
+    _require(count <= MAX_BATCH, key, count, f"at most {MAX_BATCH:,}")
 
 
 def _default_instead(key: str) -> str:

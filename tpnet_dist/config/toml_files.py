@@ -14,6 +14,7 @@ from tpnet_dist.config.model_configs import DEFAULT_MODEL, model_config_type
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write
+from tpnet_dist.files.user_paths import require_file
 
 CONFIG_NAME = "config.toml"
 """The file of a run's settings, in its folder."""
@@ -94,6 +95,7 @@ def _presets() -> dict[str, Traversable]:
 
 
 def _content(path: Path) -> bytes:
+    require_file(path, "settings")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -112,6 +114,8 @@ def _tree(content: bytes, where: str) -> Layer:
         return _flat(tomllib.loads(content.decode()))
     except ValueError as error:  # not UTF-8, not TOML
         raise InputError(f"{where}: not valid TOML: {error}; correct it there") from error
+    except RecursionError:
+        raise InputError(f"{where}: tables or lists are nested too deeply for settings; correct it") from None
 
 
 def _layer(tree: Layer, where: str, model: str | None) -> Layer:

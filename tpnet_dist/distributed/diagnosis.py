@@ -44,5 +44,5 @@ def failure_sentence(blamed: Sequence[RankStatus], *, timed_out: bool, reason: s
     if first.silence <= SILENT_AFTER:
         return f"{who} got stuck during {first.phase}; what others noticed: {reason}"
     if timed_out:
-        return f"{who} has not answered for {first.silence:.0f} s, since {first.phase}"
+        return f"{who} has not answered for {first.silence:.0f} s; it was last heard of during {first.phase}"
     return f"{who} died during {first.phase}"

@@ -56,7 +56,7 @@ def ends_together(world: World, program: str) -> Iterator[None]:
         end.heartbeat.start(end.watch)
         yield
         world.wait_for_all()
-    except (InputError, OSError) as error:
+    except (InputError, OSError, MemoryError) as error:
         # said by the command itself, if this is the first rank
         end.heartbeat.announce(sentence_of(error))
         raise

@@ -48,6 +48,8 @@ class Heartbeat:
         self._seen: dict[int, tuple[bytes, float]] = {}
         self._hurry, self._is_over = threading.Event(), threading.Event()
         self._watch: Callable[[], None] = lambda: None
+        # whoever stands still right after it began something is to have said what
+        phase.when_it_changes = self._hurry.set
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         store.set_timeout(timedelta(seconds=SECONDS_FOR_THE_STORE))
         self._show()

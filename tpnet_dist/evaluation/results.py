@@ -18,6 +18,7 @@ from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.files.atomic_write import atomic_write
+from tpnet_dist.files.stored_json import CHECKSUM_KEY, parse_json, require_intact, sealed
 from tpnet_dist.files.typed_json import from_json, to_json
 
 RESULTS_NAME = "results.json"
@@ -193,7 +194,7 @@ class Results:
 
 
 _KNOWN = {
-    *("version", "run", "standard_deviation", "seeds", "baselines"),
+    *("version", "run", "standard_deviation", "seeds", "baselines", CHECKSUM_KEY),
     *(each.name for kind in (Conditions, SeedResults) for each in fields(kind)),
 }
 
@@ -223,7 +224,8 @@ def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
     """Read the results in a run's folder; return None if there are none yet, refuse damaged ones."""
     path = run / name
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_bytes())
+        require_intact(content)
         if isinstance(content, dict) and "version" not in content:
             content = _with_version(content, run)
         return results_from_json(content)
@@ -231,14 +233,12 @@ def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
         return None
     except InputError as error:
         raise InputError(f"{path}: {error}; {_REMEDIES[name]}") from error
-    except ValueError as error:  # not JSON, not UTF-8
-        raise InputError(f"{path}: not complete JSON ({error}); {_REMEDIES[name]}") from error
 
 
 def write_results(results: Results, run: Path, name: str = RESULTS_NAME) -> Path:
-    """Write the file whole or not at all."""
+    """Write the file with its checksum, whole or not at all."""
     with atomic_write(run / name) as file:
-        file.write(f"{json.dumps(results.to_json(), indent=2)}\n".encode())
+        file.write(f"{json.dumps(sealed(results.to_json()), indent=2)}\n".encode())
     return run / name
 
 

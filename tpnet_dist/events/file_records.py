@@ -27,6 +27,19 @@ class ShardRecord(FileRecord):
     """A Parquet shard: consecutive events."""
 
     rows: int
+    page_bytes: int | None = None
+    """Of each of the pages that `page_sums` are of; None in manifests of earlier versions."""
+    page_sums: str = ""
+    """CRC-32 of each page, eight hexadecimal digits each: Parquet's own checksums are of values alone."""
+
+    @property
+    def has_right_sums(self) -> bool:
+        """Whether there is one for each page."""
+        if self.page_bytes is None:
+            return not self.page_sums
+        pages = -(-self.bytes // self.page_bytes)
+        is_right_length = len(self.page_sums) == 8 * pages
+        return is_right_length and bool(re.fullmatch(r"[0-9a-f]+", self.page_sums))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +48,8 @@ class FeatureRecord(FileRecord):
 
     rows: int
     width: int
+    page_bytes: int | None = None
+    """Of each of the pages whose checksums follow the rows; None in files of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """A data folder appears complete or not at all: it is written aside under a lock, then renamed."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from tpnet_dist.events.file_records import is_added_file, is_data_file
 from tpnet_dist.events.manifest import MANIFEST_NAME, is_manifest, read_manifest
 from tpnet_dist.files.atomic_write import sync_file, sync_folder
 from tpnet_dist.files.folder_lock import folder_lock
+from tpnet_dist.files.user_paths import resolved
 
 
 @contextmanager
@@ -21,10 +23,10 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     target = _checked_name(target)
     staging = target.with_name(f".{target.name}.partial")
-    with _parents_of(target), folder_lock(target), _full_disk_named(target):
+    with _parents_of(target), folder_lock(target) as is_repeated, _full_disk_named(target):
         _bring_back_replaced(target)
         _refuse_to_lose_files(target, overwrite)
-        shutil.rmtree(staging, ignore_errors=True)
+        _clear(staging, is_ours=is_repeated)
         try:
             staging.mkdir()
             yield staging
@@ -46,9 +48,9 @@ def grown_folder(target: Path) -> Iterator[Path]:
     if not target.parent.is_dir():
         raise InputError(f"{target}: no such data folder; make one with `python -m data_prep convert`")
     staging = target.with_name(f".{target.name}.partial")
-    with folder_lock(target), _full_disk_named(target):
+    with folder_lock(target) as is_repeated, _full_disk_named(target):
         _bring_back_replaced(target)
-        shutil.rmtree(staging, ignore_errors=True)
+        _clear(staging, is_ours=is_repeated)
         _remove_unlisted(target)
         try:
             staging.mkdir()
@@ -64,11 +66,12 @@ def staged_file(target: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
     """Yield a file beside `target` that takes its place if the body succeeds, else goes."""
     target = _checked_name(target)
     staging = target.with_name(f".{target.name}.partial")
-    with _parents_of(target), folder_lock(target), _full_disk_named(target):
+    with _parents_of(target), folder_lock(target) as is_repeated, _full_disk_named(target):
         if target.is_dir():
             raise InputError(f"{target}: is a folder where a file is wanted; give a file name")
         if target.exists() and not overwrite:
             raise InputError(f"{target}: output file exists already; choose another or pass --overwrite")
+        _clear(staging, is_ours=is_repeated)
         try:
             with staging.open("wb") as file:
                 yield file
@@ -77,11 +80,25 @@ def staged_file(target: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
             staging.unlink(missing_ok=True)
 
 
+def _clear(staging: Path, *, is_ours: bool) -> None:
+    """Remove what a killed run left."""
+    if not is_ours and os.path.lexists(staging):
+        raise InputError(
+            f"{staging}: lies where this is to be made, and no run of ours left it; move it away"
+        )
+    if staging.is_dir() and not staging.is_symlink():
+        shutil.rmtree(staging)
+    else:
+        staging.unlink(missing_ok=True)
+
+
 def _checked_name(target: Path) -> Path:
-    resolved = target.resolve()
-    if not resolved.name:
+    found = resolved(target)
+    if found.is_symlink():
+        raise InputError(f"{target}: is a link that leads in a circle; choose another path")
+    if not found.name:
         raise InputError(f"{target}: cannot be an output; give a path with a name")
-    return resolved
+    return found
 
 
 @contextmanager
@@ -159,16 +176,19 @@ def _replaced_name(target: Path) -> Path:
 def _bring_back_replaced(target: Path) -> None:
     """Undo a replacement that was killed between its two renames."""
     replaced = _replaced_name(target)
-    if replaced.exists() and not target.exists():
+    if not target.exists() and is_manifest(replaced / MANIFEST_NAME):
         replaced.rename(target)
 
 
 def _put_in_place(staging: Path, target: Path) -> None:
     """Rename the staging folder; an existing folder steps aside first and is removed last."""
-    replaced = _replaced_name(target)
-    shutil.rmtree(replaced, ignore_errors=True)
-    if target.exists():
+    replaced, is_replacement = _replaced_name(target), target.exists()
+    if is_replacement:
+        if is_manifest(replaced / MANIFEST_NAME):
+            # a replacement that was killed when it was done
+            shutil.rmtree(replaced)
         target.rename(replaced)
     staging.rename(target)
     sync_folder(target.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
+    if is_replacement:
+        shutil.rmtree(replaced, ignore_errors=True)

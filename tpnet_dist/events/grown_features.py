@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from tpnet_dist.events.batch_plan import Positions
-from tpnet_dist.events.features import FeatureParts, Features
+from tpnet_dist.events.features import Features, LogFeatures
 from tpnet_dist.files.growing_array import GrowingArray
 
 
@@ -18,7 +18,7 @@ class FeatureRows(Protocol):
 class GrownFeatures:
     """The first rows of a matrix on disk, then rows in memory."""
 
-    def __init__(self, first: Features | FeatureParts, num_first: int) -> None:
+    def __init__(self, first: LogFeatures, num_first: int) -> None:
         self._first, self._num_first = first, num_first
         self._later = GrowingArray(np.float32, self.width)
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.file_records import FeatureRecord, FileRecord, ShardRecord, Version, is_data_file
 from tpnet_dist.events.preparation import Preparation
+from tpnet_dist.files.stored_json import CHECKSUM_KEY, checksum_of, parse_json, sealed
 from tpnet_dist.files.typed_json import from_json, to_json
 
 MANIFEST_NAME = "manifest.json"
@@ -21,6 +21,7 @@ FORMAT_VERSION, GROWN_FORMAT_VERSION = 2, 3
 READABLE_VERSIONS = (1, 2, 3)
 SECONDS_PER_TICK = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 MAX_NODES = 2**31 - 1
+MAX_PAGE_BYTES = 2**30
 TimeType = Literal["int64", "float64"]
 TickUnit = Literal["s", "ms", "us", "ns"]
 RawIdType = Literal["int64", "string", "large_string"]
@@ -141,8 +142,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     content = {"format": FORMAT_NAME, "format_version": version, **to_json(manifest)}
     if not manifest.versions:
         del content["versions"]
-    content["checksum"] = _checksum(content)
-    (folder / MANIFEST_NAME).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (folder / MANIFEST_NAME).write_text(json.dumps(sealed(content), indent=1) + "\n", encoding="utf-8")
 
 
 def is_manifest(path: Path) -> bool:
@@ -171,8 +171,8 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path}: format version {version!r} is unknown, this release reads versions {known}; "
             "convert the log again or use the release that wrote it"
         )
-    stored = content.pop("checksum", None)
-    if stored != _checksum({**content, "format_version": version}):
+    stored = content.pop(CHECKSUM_KEY, None)
+    if stored != checksum_of({**content, "format_version": version}):
         raise InputError(
             f"{path}: checksum {stored!r} does not fit the content, so the manifest was edited; "
             "restore it or convert again"
@@ -189,9 +189,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not complete JSON ({error}); restore it or convert again") from error
+        content = parse_json(path.read_bytes())
+    except InputError as error:
+        raise InputError(f"{path}: {error}; restore it or convert again") from None
     if not isinstance(content, dict):
         raise InputError(
             f"{path}: holds a {type(content).__name__}, not an object; restore it or convert again"
@@ -220,10 +220,19 @@ def _require_ranges(manifest: Manifest) -> None:
             [
                 (f"rows of {each.file}", each.rows, each.rows >= 1, "at least 1"),
                 (f"width of {each.file}", each.width, each.width >= 1, "at least 1"),
+                _page_rule(each),
             ]
             for each in features
         ),
-        ((f"rows of {shard.file}", shard.rows, shard.rows >= 1, "at least 1") for shard in manifest.shards),
+        *(
+            [(f"rows of {each.file}", each.rows, each.rows >= 1, "at least 1"), _page_rule(each)]
+            for each in manifest.shards
+        ),
+        # only now that pages have a size
+        (
+            (f"page_sums of {each.file}", each.page_sums, each.has_right_sums, "8 digits for each page")
+            for each in manifest.shards
+        ),
     )
     for field, value, is_right, rule in rules:
         if not is_right:
@@ -259,6 +268,12 @@ def _require_version(manifest: Manifest, place: int, version: Version) -> None:
             raise InputError(f"{field} of version {place} is {value!r:.80}, but must be {rule}")
 
 
+def _page_rule(record: ShardRecord | FeatureRecord) -> tuple[str, object, bool, str]:
+    size = record.page_bytes
+    is_right = size is None or 1 <= size <= MAX_PAGE_BYTES
+    return f"page_bytes of {record.file}", size, is_right, f"within 1…{MAX_PAGE_BYTES:,}"
+
+
 def _rules_of(record: FileRecord) -> list[tuple[str, object, bool, str]]:
     return [
         ("a file", record.file, is_data_file(record.file), "the name of a data file"),
@@ -270,8 +285,3 @@ def _rules_of(record: FileRecord) -> list[tuple[str, object, bool, str]]:
             "64 hexadecimal digits",
         ),
     ]
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -16,13 +16,13 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import (
     EDGE_FEATURES_NAME,
     NODE_FEATURES_NAME,
-    FeatureParts,
-    Features,
+    CheckedFeatures,
+    LogFeatures,
     joined_features,
-    map_features,
 )
 from tpnet_dist.events.file_records import FeatureRecord, FileRecord, describe_file
 from tpnet_dist.events.manifest import MANIFEST_NAME, Manifest, read_manifest
+from tpnet_dist.events.page_checksums import PageCheck
 from tpnet_dist.events.shards import (
     COLUMNS,
     EVENTS_PER_ROW_GROUP,
@@ -34,6 +34,8 @@ from tpnet_dist.events.shards import (
 )
 from tpnet_dist.files.read_ahead import read_ahead
 
+_DAMAGE = (pa.ArrowException, OSError, KeyError, IndexError, ValueError)
+"""What Arrow makes of damaged metadata, where a manifest of before knows of no checksums."""
 _LARGE = 2**31
 """Bytes of text that 32-bit offsets cannot reach."""
 
@@ -47,11 +49,15 @@ class EventLog:
         self.manifest: Manifest = _as_it_was(self.folder, log_id)
         for record in self.manifest.files():
             _check_size(self.folder, record)
+        self._pages = [
+            PageCheck(self.folder / shard.file, shard.bytes, shard.page_bytes, shard.page_sums)
+            for shard in self.manifest.shards
+        ]
         for number in range(len(self.manifest.shards)):
             self._check_footer(number)
         for record in self.manifest.files():
             if isinstance(record, FeatureRecord):
-                map_features(self.folder, record)
+                CheckedFeatures(self.folder / record.file, record)
         for name in (EDGE_FEATURES_NAME, NODE_FEATURES_NAME):
             listed = {record.file for record in self.manifest.files()}
             if name not in listed and (self.folder / name).exists():
@@ -79,11 +85,11 @@ class EventLog:
         return LogShape(len(self), self.num_nodes, node.width if node else 0, edge.width if edge else 0)
 
     @cached_property
-    def edge_features(self) -> Features | FeatureParts | None:
+    def edge_features(self) -> LogFeatures | None:
         return joined_features(self.folder, self._records("edge_features"))
 
     @cached_property
-    def node_features(self) -> Features | FeatureParts | None:
+    def node_features(self) -> LogFeatures | None:
         return joined_features(self.folder, self._records("node_features"))
 
     def raw_ids(self) -> pa.Table:
@@ -97,6 +103,11 @@ class EventLog:
             field = pa.field("raw_id", pa.type_for_alias(raw_id))
             schema = table.schema.set(table.schema.get_field_index("raw_id"), field).remove_metadata()
             table = pa.concat_tables([part.cast(schema) for part in parts])
+        if ("side" in table.column_names) != self.manifest.bipartite:
+            raise InputError(
+                f"{self.folder / self.manifest.node_ids.file}: does not fit the manifest, by which the log "
+                f"is {'' if self.manifest.bipartite else 'not '}bipartite; restore it or convert again"
+            )
         if len(table) != self.num_nodes:
             raise InputError(
                 f"{self.folder / self.manifest.node_ids.file}: {len(table):,} rows for {self.num_nodes:,} "
@@ -106,6 +117,9 @@ class EventLog:
 
     def _raw_ids_in(self, record: FileRecord) -> pa.Table:
         path = self.folder / record.file
+        if describe_file(path).sha256 != record.sha256:
+            # Parquet has checksums of its data pages alone
+            raise InputError(f"{path}: is not what was written, by its checksum; restore it or convert again")
         try:
             return pq.read_table(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
@@ -178,6 +192,7 @@ class EventLog:
             with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as shard:
                 footer = shard.metadata
                 self._check_identity(number, footer)  # the folder may have been replaced meanwhile
+                self._require_groups(number, footer, start, stop)
                 sizes = (footer.row_group(group).num_rows for group in range(footer.num_row_groups))
                 borders = [0, *accumulate(sizes)]
                 groups = [i for i, (a, b) in enumerate(pairwise(borders)) if a < stop and b > start]
@@ -188,18 +203,39 @@ class EventLog:
                     position += len(columns)
                     if len(wanted):
                         yield wanted
-        except (pa.ArrowException, OSError) as error:
+        except InputError:
+            raise
+        except _DAMAGE as error:
             raise InputError(f"{path}: unreadable Parquet ({error}); restore it or convert again") from error
 
     def _check_footer(self, number: int) -> None:
-        path = self.folder / self.manifest.shards[number].file
+        shard = self.manifest.shards[number]
+        path = self.folder / shard.file
         try:
             footer = pq.read_metadata(path)
-        except (pa.ArrowException, OSError) as error:
+        except _DAMAGE as error:
             raise InputError(
                 f"{path}: not a readable Parquet shard ({error}); restore it or convert again"
             ) from error
+        # whose it is says more than that it is not what was written
         self._check_identity(number, footer)
+        # the footer is at the end, with its length and a mark behind it
+        self._pages[number].require_range(max(0, shard.bytes - footer.serialized_size - 8), shard.bytes)
+
+    def _require_groups(self, number: int, footer: pq.FileMetaData, start: int, stop: int) -> None:
+        """What lies between the first byte and the last one of row groups that overlap start … stop-1."""
+        first_row = 0
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            if first_row < stop and first_row + group.num_rows > start:
+                columns = [group.column(place) for place in range(group.num_columns)]
+                begins = [
+                    min(each.data_page_offset, each.dictionary_page_offset or each.data_page_offset)
+                    for each in columns
+                ]
+                sizes = [each.total_compressed_size for each in columns]
+                ends = [begin + size for begin, size in zip(begins, sizes, strict=True)]
+                self._pages[number].require_range(min(begins), max(ends))
+            first_row += group.num_rows
 
     def _check_identity(self, number: int, footer: pq.FileMetaData) -> None:
         shard, metadata = self.manifest.shards[number], footer.metadata or {}

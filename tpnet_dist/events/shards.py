@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tpnet_dist.events.file_records import ShardRecord, describe_file
+from tpnet_dist.events.page_checksums import SHARD_PAGE_BYTES, sums_of
 
 EVENTS_PER_SHARD = 4_000_000
 EVENTS_PER_ROW_GROUP = 100_000
@@ -130,5 +131,12 @@ class ShardWriter:
             return
         self._open_shard.close()
         described = describe_file(self._folder / shard_name(self._number))
-        self.records.append(ShardRecord(**asdict(described), rows=self._open_rows))
+        self.records.append(
+            ShardRecord(
+                **asdict(described),
+                rows=self._open_rows,
+                page_bytes=SHARD_PAGE_BYTES,
+                page_sums=sums_of(self._folder / described.file, SHARD_PAGE_BYTES),
+            )
+        )
         self._open_shard, self._open_rows = None, 0

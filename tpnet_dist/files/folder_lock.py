@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +14,19 @@ from tpnet_dist.errors import InputError
 
 
 @contextmanager
-def folder_lock(target: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock of `target`, whose parent must exist; `patience`: seconds to wait for another holder."""
+def folder_lock(target: Path, *, patience: float = 0.0) -> Iterator[bool]:
+    """Hold the lock of `target`, whose parent must exist; `patience`: seconds to wait for another holder.
+
+    Yields whether the lock lay there, so that a holder was killed: what is half-written beside it is ours.
+    """
     path = target.with_name(f".{target.name}.lock")
-    with _locked(path, patience) as has_lock:
+    with _locked(path, patience) as (has_lock, was_left):
         if not has_lock:
             raise InputError(
                 f"{target}: another process is writing this folder; wait for it or choose another folder"
             )
         try:
-            yield
+            yield was_left
         finally:
             path.unlink(missing_ok=True)
 
@@ -40,13 +44,14 @@ def is_locked(target: Path) -> bool:
 
 
 @contextmanager
-def _locked(path: Path, patience: float) -> Iterator[bool]:
+def _locked(path: Path, patience: float) -> Iterator[tuple[bool, bool]]:
     deadline = time.monotonic() + patience
     while True:
+        was_left = path.exists()
         with _opened(path) as lock:
             has_lock = _is_taken(path, lock)
             if has_lock or time.monotonic() >= deadline:
-                yield has_lock
+                yield has_lock, was_left
                 return
         time.sleep(0.1)
 
@@ -59,6 +64,10 @@ def _opened(path: Path) -> TextIO:
         if error.errno == errno.ELOOP:
             raise InputError(f"{path}: the lock of this folder is a symbolic link; remove it") from error
         raise
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size:
+        os.close(descriptor)
+        raise InputError(f"{path}: lies where the lock of this folder belongs, but is none; move it away")
     return os.fdopen(descriptor, "r+")
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from tpnet_dist.errors import printable
+
 SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -85,7 +87,7 @@ class LineDisplay(Display):
             self.say(f"{stage.title}: {share:.0%}, {stage.rate}, {stage.seconds_left:,.0f} s left{end}")
 
     def say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
 
 
 class BarDisplay(Display):
@@ -121,7 +123,7 @@ class BarDisplay(Display):
         self._progress.update(task, completed=stage.position, rate=stage.rate, note=note)
 
     def say(self, line: str) -> None:
-        self._progress.console.print(line, highlight=False)
+        self._progress.console.print(printable(line), highlight=False, markup=False)
 
 
 def display_for(rank: int) -> Display:

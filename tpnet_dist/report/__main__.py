@@ -11,6 +11,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from tpnet_dist.config.args import CommandLine, require_place
 from tpnet_dist.config.keys import keys_of
 from tpnet_dist.errors import InputError, errors_for_people, spoken
+from tpnet_dist.files.user_paths import resolved
 
 PROGRAM = "python -m tpnet_dist.report"
 SUFFIXES = {".html", ".htm"}
@@ -47,7 +48,7 @@ def parse_report(args: list[str]) -> ReportCommand:
     if command.out.suffix.lower() not in SUFFIXES:
         page = command.out.parent / f"{command.out.stem}.html"
         raise InputError(f"--out is {command.out}, but must end in .html; write {page}")
-    if len(set(map(Path.resolve, command.runs))) < len(command.runs):
+    if len(set(map(resolved, command.runs))) < len(command.runs):
         raise InputError("a run is given twice; give each once")
     return command
 

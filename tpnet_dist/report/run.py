@@ -1,6 +1,5 @@
 """A run as the report sees it: all that its folder says, read once; a folder that is no run is refused."""
 
-import json
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +9,8 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.results import EVALUATION_NAME, Results, SeedResults, read_results
+from tpnet_dist.files.stored_json import parse_json
+from tpnet_dist.files.user_paths import resolved
 from tpnet_dist.report.curves import Curves, read_curves
 from tpnet_dist.report.event_log import EventLogFacts, Recognition, read_event_log, recognise
 from tpnet_dist.report.traces import PhaseSeconds, read_phases
@@ -58,7 +59,7 @@ def read_run(folder: Path) -> Run:
     written = datetime.fromtimestamp(metrics.stat().st_mtime).astimezone() if metrics.is_file() else None
     results, later = read_results(folder), read_results(folder, EVALUATION_NAME)
     return Run(
-        name=folder.resolve().name,
+        name=resolved(folder).name,
         folder=folder,
         config=config,
         results=_with_evaluation(results, later) if results and later else results,
@@ -98,7 +99,7 @@ def _log_id(folder: Path) -> str | None:
     """Return the id that a checkpoint has; None where none says so."""
     for manifest in sorted(folder.glob("checkpoints/seed-*/step-*/manifest.json"), reverse=True):
         try:
-            return str(json.loads(manifest.read_text(encoding="utf-8"))["log_id"])
+            return str(parse_json(manifest.read_bytes())["log_id"])
         except (OSError, ValueError, KeyError, TypeError):
             continue  # damaged, or just replaced by a newer one
     return None

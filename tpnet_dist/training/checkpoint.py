@@ -205,6 +205,10 @@ def progress_of(facts: Mapping[str, Any]) -> Progress:
         raise DamagedCheckpoint(f"{MANIFEST_NAME} does not say how far the run had come") from error
     if checked(progress, MANIFEST_NAME).best_epoch > progress.epoch:
         raise DamagedCheckpoint(f"{MANIFEST_NAME} says that best_epoch is {progress.best_epoch!r}")
+    if progress.step < progress.epoch + progress.steps_of_epoch:
+        raise DamagedCheckpoint(
+            f"{MANIFEST_NAME} says that step is {progress.step!r} in epoch {progress.epoch!r}"
+        )
     return progress
 
 

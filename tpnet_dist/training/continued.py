@@ -18,6 +18,7 @@ from tpnet_dist.evaluation.results import Figures
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.split import events_of_test_part
 from tpnet_dist.files.atomic_write import atomic_write
+from tpnet_dist.files.stored_json import CHECKSUM_KEY, parse_json, require_intact, sealed
 from tpnet_dist.files.typed_json import from_json
 from tpnet_dist.training.checkpoint import BEST_NAME, newest_optimizer, newest_step_facts
 from tpnet_dist.training.engine import OptimizerState
@@ -168,14 +169,15 @@ def read_before(folder: Path) -> dict[str, Figures] | None:
     if not path.is_file():
         return None
     try:
-        return from_json(dict[str, Figures], json.loads(path.read_text()), allow_nan=True)
-    except ValueError as error:  # InputError too
-        raise InputError(
-            f"{path}: not complete JSON ({error}); remove it, and it is measured again"
-        ) from error
+        content = parse_json(path.read_bytes())
+        require_intact(content)
+        figures = {key: value for key, value in content.items() if key != CHECKSUM_KEY}
+        return from_json(dict[str, Figures], figures, allow_nan=True)
+    except (InputError, AttributeError) as error:
+        raise InputError(f"{path}: {error}; remove it, and it is measured again") from error
 
 
 def write_before(folder: Path, figures: dict[str, Figures]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / BEFORE_NAME) as file:
-        file.write(json.dumps(figures, indent=1).encode())
+        file.write(json.dumps(sealed(figures), indent=1).encode())

@@ -12,6 +12,7 @@ from typing import Any
 from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.errors import InputError
+from tpnet_dist.files.user_paths import require_file
 from tpnet_dist.training.engine import adam_settings
 
 AUTO = "auto"
@@ -42,11 +43,13 @@ def _path(config: TrainingConfig) -> Path | Traversable:
 
 
 def _read(path: Path | Traversable) -> dict[str, Any]:
+    if isinstance(path, Path):
+        require_file(path, "settings")
     try:
         settings = json.loads(path.read_text())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give the path of a DeepSpeed JSON") from error
-    except ValueError as error:  # not UTF-8, not JSON
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, nested without end
         raise InputError(f"{path}: not valid JSON: {error}; correct it there") from error
     if not isinstance(settings, dict):
         raise InputError(f"{path}: holds no JSON object; give a DeepSpeed JSON")

@@ -9,6 +9,7 @@ from typing import Literal
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.results import ExchangeVolume, Figures
+from tpnet_dist.files.stored_json import is_intact_line, parse_json
 from tpnet_dist.files.typed_json import from_json
 
 METRICS_NAME = "metrics.jsonl"
@@ -52,10 +53,9 @@ class EpochLine(MetricsLine):
 
 def parse_line(text: str) -> StepLine | EpochLine:
     """Read one line; raise InputError if it is damaged. Figures may be NaN."""
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"not complete JSON ({error})") from None
+    content = parse_json(text)
+    if isinstance(content, dict) and not is_intact_line(content):
+        raise InputError("its checksum does not fit it, so it was changed")
     is_epoch = isinstance(content, dict) and content.get("kind") == "eval"
     if is_epoch:
         return from_json(EpochLine, content, allow_nan=True)
@@ -65,7 +65,8 @@ def parse_line(text: str) -> StepLine | EpochLine:
 def read_lines(path: Path) -> Iterator[tuple[str, StepLine | EpochLine | None]]:
     """Yield each whole line with what it says, None for a damaged one; nothing if nothing was written yet.
 
-    A line without an end is being written, or was when the process was killed: it is left out.
+    A line without an end is being written, or was when the process was killed: it is left out. Only where it
+    holds more than a whole object was its end changed.
     """
     if not path.is_file():
         return
@@ -73,6 +74,8 @@ def read_lines(path: Path) -> Iterator[tuple[str, StepLine | EpochLine | None]]:
         for text in file:
             if text.endswith("\n"):
                 yield text, _parsed(text)
+            elif _goes_on_after_its_object(text):
+                yield f"{text}\n", None
 
 
 def last_line(path: Path) -> StepLine | EpochLine | None:
@@ -98,6 +101,14 @@ def mean_exchange(lines: Iterable[EpochLine]) -> ExchangeVolume | None:
         return None
     volume, share = (fmean(values) for values in zip(*told, strict=True))
     return ExchangeVolume(bytes_per_event=volume, remote_rows_held=share)
+
+
+def _goes_on_after_its_object(text: str) -> bool:
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return end < len(text)
 
 
 def _parsed(text: str) -> StepLine | EpochLine | None:

@@ -21,6 +21,7 @@ from tpnet_dist.evaluation.results import (
 )
 from tpnet_dist.files.folder_lock import folder_lock
 from tpnet_dist.files.progress import Display
+from tpnet_dist.files.user_paths import resolved
 from tpnet_dist.training.checkpoint import CheckpointFolder, RunFacts
 
 LENGTH_KEYS = {"training.epochs", "training.patience", "training.max_steps"}
@@ -61,7 +62,7 @@ class RunFolder:
     @contextmanager
     def locked(path: Path, world: World) -> Iterator[None]:
         """Lock the folder, so that two runs never write to it; the first rank holds the lock for all."""
-        target = path.resolve()
+        target = resolved(path)
 
         def take(locks: ExitStack) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -147,8 +148,8 @@ def _with_folder_resolved(config: Config) -> dict[str, object]:
     other = config.training.continue_from
     return {
         **values_of(config),
-        "data.folder": str(Path(config.data.folder).resolve()),
-        "training.continue_from": other and str(Path(other).resolve()),
+        "data.folder": str(resolved(config.data.folder)),
+        "training.continue_from": other and str(resolved(other)),
     }
 
 

@@ -1,11 +1,11 @@
 """Writes a run's output as it goes: metrics line by line, and scalars for TensorBoard."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tpnet_dist.files.stored_json import sealed_line
 from tpnet_dist.training.loggers import Logger, numbers_of, open_logger
 from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, StepLine, last_line, read_lines
 
@@ -67,7 +67,7 @@ class RunLog:
         if self._started is None:
             self._started = time.monotonic()
         line = {"kind": kind, "step": step, "seconds": round(time.monotonic() - self._started, 3), **values}
-        print(json.dumps(line), file=self._lines)
+        print(sealed_line(line), file=self._lines)
         for name, value in flat(values).items():
             if self._scalars is not None and isinstance(value, float):
                 self._scalars.add_scalar(f"{kind}/{name}", value, step)

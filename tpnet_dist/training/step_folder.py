@@ -27,6 +27,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write, sync_folder
+from tpnet_dist.files.stored_json import parse_json
 from tpnet_dist.training.content_digest import is_intact, sealed
 from tpnet_dist.training.step_metadata import METADATA_NAME, StepReader, UnsafePickle
 
@@ -66,7 +67,7 @@ def read_facts(path: Path) -> dict[str, Any]:
     """Return what the manifest says, after comparing it and every file with their checksums; raise
     DamagedCheckpoint."""
     try:
-        facts: dict[str, Any] = json.loads((path / MANIFEST_NAME).read_bytes())
+        facts: dict[str, Any] = parse_json((path / MANIFEST_NAME).read_bytes())
         if facts["format"] != FORMAT:
             raise DamagedCheckpoint(f"it has format {facts['format']}, and this version reads {FORMAT}")
         if not is_intact(facts):

@@ -12,6 +12,7 @@ from torch import nn
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write
+from tpnet_dist.files.user_paths import require_file
 from tpnet_dist.models.spec import ModelSpec
 from tpnet_dist.training.content_digest import DIGEST_KEY, is_intact, sealed
 
@@ -62,6 +63,7 @@ def write_state(path: Path, state: Mapping[str, Any]) -> None:
 def read_state(path: Path) -> dict[str, Any]:
     """Read tensors and plain values alone: whatever a pickle asks for beyond these is refused, and not
     run."""
+    require_file(path, "weights")
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's warning of a strange pickle, which is refused below

@@ -22,7 +22,7 @@ def test_a_rank_that_fell_silent_has_died() -> None:
 
 def test_a_rank_that_was_silent_for_the_timeout_is_said_not_to_answer() -> None:
     assert failure_sentence([status(3, silence=61)], timed_out=True, reason="timed out") == (
-        f"rank 3 (host b) has not answered for 61 s, since {PHASE}"
+        f"rank 3 (host b) has not answered for 61 s; it was last heard of during {PHASE}"
     )
 
 

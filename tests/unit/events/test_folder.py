@@ -7,7 +7,7 @@ import pytest
 from tests.support.event_logs import random_log
 from tests.support.sentences import refused
 from tpnet_dist.events import EventLog
-from tpnet_dist.events.folder import staged_folder
+from tpnet_dist.events.folder import staged_file, staged_folder
 
 
 def test_a_staged_folder_appears_whole_and_leaves_nothing_beside_it(tmp_path):
@@ -79,6 +79,7 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(tmp_path):
     leftover = tmp_path / ".data.partial"
     leftover.mkdir()
     (leftover / "stale").write_text("x")
+    (tmp_path / ".data.lock").touch()
     with staged_folder(tmp_path / "data", overwrite=False) as staging:
         assert list(staging.iterdir()) == []
     assert list(tmp_path.iterdir()) == [tmp_path / "data"]
@@ -116,3 +117,27 @@ def test_a_stop_while_the_folder_is_made_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt), staged_folder(tmp_path / "data", overwrite=False):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_others_put_beside_it_is_refused_and_kept(tmp_path):
+    for name in (".data.partial", ".data.replaced"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "letter").write_text("dear")
+    with refused(), staged_folder(tmp_path / "data", overwrite=False):
+        pass
+    (tmp_path / ".data.partial" / "letter").unlink()
+    (tmp_path / ".data.partial").rmdir()
+    with staged_folder(tmp_path / "data", overwrite=False) as staging:
+        (staging / "file").write_text("x")
+    assert (tmp_path / ".data.replaced" / "letter").read_text() == "dear"
+    (tmp_path / ".table.csv.partial").write_text("dear")
+    with refused(), staged_file(tmp_path / "table.csv", overwrite=False):
+        pass
+    assert (tmp_path / ".table.csv.partial").read_text() == "dear"
+
+
+def test_a_file_in_the_place_of_the_lock_is_kept(tmp_path):
+    (tmp_path / ".data.lock").write_text("dear")
+    with refused(), staged_folder(tmp_path / "data", overwrite=False):
+        pass
+    assert (tmp_path / ".data.lock").read_text() == "dear"

@@ -11,7 +11,8 @@ import pytest
 from tests.support.event_logs import write_log
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventLog
-from tpnet_dist.events.manifest import MANIFEST_NAME, _checksum, read_manifest
+from tpnet_dist.events.manifest import MANIFEST_NAME, read_manifest
+from tpnet_dist.files.stored_json import checksum_of
 
 WRONG: list[Any] = [None, 0, -1, 1e400, 0.5, "", "x", True, [], {}, [1], {"file": "x"}, "../../etc/passwd"]
 OPTIONAL = {"edge_features", "node_features", "preparation", "source"}
@@ -33,7 +34,7 @@ def rewrite(folder: Path, place: tuple[str | int, ...], value: Any) -> bool:
     for key in place[:-1]:
         inner = inner[key]
     before, inner[place[-1]] = inner[place[-1]], value
-    path.write_text(json.dumps({**content, "checksum": _checksum(content)}))
+    path.write_text(json.dumps({**content, "checksum": checksum_of(content)}))
     return repr(before) != repr(value)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.support.report_runs import metrics_of
 from tpnet_dist.evaluation.results import ExchangeVolume
+from tpnet_dist.files.stored_json import sealed_line
 from tpnet_dist.training.metrics_file import EpochLine, StepLine, last_line, mean_exchange, read_lines
 
 
@@ -52,3 +53,14 @@ def test_what_ranks_exchanged_is_the_mean_of_epochs_that_tell() -> None:
     ]
     assert mean_exchange(lines) == ExchangeVolume(bytes_per_event=20.0, remote_rows_held=0.75)
     assert mean_exchange(lines[1:2]) is None
+
+
+def test_a_line_whose_end_or_content_was_changed_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    line = sealed_line({"kind": "step", "seed": 0, "epoch": 1, "step": 2, "seconds": 0.5, "loss": 0.25})
+    for text in (f"{line}\x0b", f"{line.replace('0.25', '0.75')}\n"):
+        path.write_text(text)
+        [(_, found)] = read_lines(path)
+        assert found is None
+    path.write_text(f"{line}\n{line}")  # the second one is being written
+    assert len(list(read_lines(path))) == 1

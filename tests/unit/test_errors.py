@@ -1,0 +1,52 @@
+"""What users are told is one line of text, whatever their files say."""
+
+import io
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from tests.support.command_line import ROOT
+from tpnet_dist.errors import InputError, printable, sentence_of
+from tpnet_dist.files.progress import BarDisplay
+
+
+def test_commands_to_a_terminal_are_shown_and_not_obeyed() -> None:
+    hostile = "id \x1b[31mred\x1b]0;title\x07 \u202eback; correct it"
+    shown = sentence_of(InputError(hostile))
+    assert shown == r"id \x1b[31mred\x1b]0;title\x07 \u202eback; correct it"
+    assert printable("é 東京 \ud800") == r"é 東京 \ud800"
+
+
+def test_brackets_in_names_are_no_markup() -> None:
+    out = io.StringIO()
+    BarDisplay(Console(file=out, width=200)).say("[red]runs/one[/red] is \x1b[31m there")
+    assert out.getvalue() == "[red]runs/one[/red] is \\x1b[31m there\n"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 9 failed")])
+def test_memory_that_runs_out_is_one_sentence(error: MemoryError) -> None:
+    sentence = sentence_of(error)
+    assert "not enough memory" in sentence and "; free some" in sentence
+
+
+@pytest.mark.parametrize("module", ["data_prep", "tpnet_dist.report"])
+def test_an_interrupt_while_a_command_is_imported_is_one_line(module: str) -> None:
+    """Ctrl-C while the import waits: a module that it needs does not return."""
+    wait = "import builtins, sys, time, runpy; sys.argv = ['-m'];"
+    # `-m` hands the interpreter to this same function
+    code = f"{wait} sys.orig_argv = ['python', '-m', {module!r}]; import {module.split('.')[0]}; "
+    code += "print('imported', flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "imported\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert said == f"python -m {module}: stopped by SIGINT\n"
+    assert process.returncode == 128 + signal.SIGINT

@@ -42,33 +42,33 @@ def require_no_waits(rank: Watched) -> None:
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
-class TestTwoEpochs:
+class TestThreeEpochs:
     """With validation after each, on one, two and four GPUs."""
 
     def test_losses_and_figures_are_the_hosts(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
-        require_same(compare(two_epochs, num_ranks))
+        require_same(compare(three_epochs, num_ranks))
 
     def test_nothing_races_mixes_devices_or_gives_nccl_what_it_does_not_take(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
-        require_no_problem(compare(two_epochs, num_ranks))
+        require_no_problem(compare(three_epochs, num_ranks))
 
     def test_all_ranks_launch_the_same_collectives_in_the_same_order(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
         """Of all groups together, by the training thread and, for gradients, by the one it waits for."""
-        first, *others = compare(two_epochs, num_ranks).ranks
+        first, *others = compare(three_epochs, num_ranks).ranks
         assert len(first.collectives) > 2 * len(first.losses) * (num_ranks > 1)
         for other in others:
             assert other.collectives == first.collectives
         assert first.launchers <= {"main", "backward"}
 
     def test_a_step_does_not_wait_for_the_device(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
-        for rank in compare(two_epochs, num_ranks).ranks:
+        for rank in compare(three_epochs, num_ranks).ranks:
             assert len(rank.steps) > 2
             require_no_waits(rank)
 

@@ -50,6 +50,8 @@ class Watched:
     launchers: set[str] = field(default_factory=set)
     devices: set[int] = field(default_factory=set)
     waits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    are_deterministic: bool = False
+    """Whether operations had to be."""
 
 
 def trained(config: Config, run: Path, sabotage: Callable[[], None] | None = None) -> Watched:
@@ -66,6 +68,7 @@ def trained(config: Config, run: Path, sabotage: Callable[[], None] | None = Non
             watched.losses = [line["loss"] for line in lines if line["kind"] == "step"]
     watched.problems, watched.collectives, watched.waits = LOG.problems, LOG.collectives, LOG.waits
     watched.launchers, watched.devices = LOG.launchers, LOG.devices
+    watched.are_deterministic = torch.are_deterministic_algorithms_enabled()
     return watched
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from tests.support.emulated_cuda import nccl, streams
 from tests.support.emulated_cuda.device import EmulatedDevice
 from tests.support.emulated_cuda.library import loaded
-from tests.support.emulated_cuda.operation_log import LOG
 
 NUM_DEVICES = 4
 BYTES = 24 << 30
@@ -66,7 +65,7 @@ def _answer() -> None:
     cuda.device_count = lambda: NUM_DEVICES
     cuda.current_device = lambda: device.current_device()
     cuda.set_device = lambda chosen: device.set_device(_index(chosen))
-    cuda.synchronize = lambda device=None: LOG.wait("torch.cuda.synchronize")
+    cuda.synchronize = lambda device=None: streams.synchronize()
     properties = SimpleNamespace(
         total_memory=BYTES,
         name="emulated",

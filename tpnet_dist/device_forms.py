@@ -15,9 +15,9 @@ import torch
 import torch.utils.deterministic
 
 NEEDED_CAPABILITY = (7, 0)
-"""What Triton compiles for: Volta and later."""
+"""The least compute capability that Triton compiles for: Volta and later."""
 MOST_DIFFERENCE = 1e-5
-"""Of a trial in float32, relative to its largest number."""
+"""The largest difference of a trial in float32, relative to its largest number."""
 
 Trial = Callable[[torch.device], float]
 """Runs a kernel on little, and returns by how much its result differs from that of torch operations."""
@@ -60,7 +60,7 @@ def repeat_bits(wanted: bool) -> None:
 
 @contextmanager
 def in_full_float32() -> Iterator[None]:
-    """For products of rows, whose norms reach 1e10: exact to float32 also where others use TF32."""
+    """Compute products of rows, whose norms reach 1e10, exactly to float32 also where others use TF32."""
     setting = torch.backends.cuda.matmul
     before = setting.fp32_precision
     if before != "tf32":

@@ -48,13 +48,13 @@ class NegativeEnds:
     """What a slice's events are scored against."""
 
     src_B: Ids | None
-    """None: the source of the event itself."""
+    """The sources of negatives; None: the source of the event itself."""
     dst_BC: Ids
 
 
 class Negatives(Protocol):
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
-        """For the events `here` of a whole batch; the same whichever rank asks."""
+        """Draw negatives for the events `here` of a whole batch; they are the same whichever rank asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +289,7 @@ class _Draft:
     mine: SelectedEvents
     read_time_B: Tensor
     ends: list[Tensor]
-    """Of each block: (B, S)."""
+    """The nodes of each block's ends: (B, S)."""
     microbatches: tuple[slice, ...]
     recorded: BatchEvents
 
@@ -306,7 +306,8 @@ class _Draft:
 
 
 def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
-    """(Q, F): zero where there is no neighbour; features of nodes that came later are zero."""
+    """Return mean features, (Q, F): zero where there is no neighbour; features of nodes that came later are
+    zero."""
     mask_QM = found.mask_BM & (found.ids_BM < len(features))
     starts_Q = mask_QM.sum(1).cumsum(0) - mask_QM.sum(1)
     rows = found.ids_BM[mask_QM]
@@ -318,6 +319,7 @@ def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
 
 
 def _compute_alone() -> None:
-    """Small operations gain nothing from several threads, and beside the model they would wait for cores."""
+    """Use one thread: small operations gain nothing from several, and beside the model they would wait for
+    cores."""
     if threading.current_thread() is not threading.main_thread():
         torch.set_num_threads(1)

@@ -18,7 +18,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def model_config_type(name: object) -> type[Any]:
-    """The dataclass of the settings of this model."""
+    """Return the dataclass of the settings of this model."""
     if name not in _CONFIGS:
         raise InputError(f"model.name is {name}, but must be one of {', '.join(_CONFIGS)}; choose one")
     return _CONFIGS[str(name)]

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from tests.support.emulated_cuda import streams
 from tests.support.emulated_cuda.device import EmulatedTensor
 from tests.support.emulated_cuda.operation_log import LOG
+from tpnet_dist.checkup.rank_checks import check_ranks
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.world import World, join_world
 from tpnet_dist.files.typed_json import to_json
@@ -115,6 +116,12 @@ def predictions(run: Path, folder: Path, device: str) -> tuple[list[np.ndarray],
     again = Predictor.load(folder / f"{device}.pt", device=device)
     found += [each.score([1, 2, 3], [7, 8, 9], each.now) for each in (predictor, again)]
     return found, LOG.problems
+
+
+def checked() -> tuple[dict[str, Any], Counter[str]]:
+    """What `doctor` checks of ranks."""
+    with join_world(TIMEOUT) as world:
+        return check_ranks(world), LOG.problems
 
 
 def waits_for_nothing() -> None:

@@ -10,8 +10,8 @@ from tpnet_dist.training.metrics_file import METRICS_NAME, StepLine, read_lines
 from tpnet_dist.training.step_profile import PHASES_NAME, PROFILE_NAME, WARM_UP_STEPS
 
 LEARNING_RATE = 1e-5
-"""So small that rounding does not grow: Adam's first steps are as long for gradients of rounding alone, and at
-5e-4 losses of a GPU were 2 % away after 20 steps that began equal to 8 digits."""
+"""So small that rounding does not grow: Adam's first steps are as long for gradients of rounding alone, and
+at 5e-4 losses of a GPU were 2 % away after 20 steps that began equal to 8 digits."""
 
 
 @dataclass(frozen=True, kw_only=True)

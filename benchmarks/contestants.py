@@ -118,9 +118,8 @@ class Trainer(Contestant):
         # parts
         self.data = data = RunData.open(config, world)
         self.parts = RunModel.build(config, data.log, world, 0, data.row_exchange)
-        # progress
-        assert self.parts.memory is not None
         self._memory = self.parts.memory
+        # progress
         self.to_learn = self._batches_to_learn()
         self.to_score: TurnBatches | None = None
 
@@ -145,20 +144,24 @@ class Trainer(Contestant):
         return StepTimes(watch.laps, waits.laps, all_reduces)
 
     def begin_to_score(self) -> None:
-        self._memory.reset(0)
-        replay(self._memory, self.data.log, self.data.split.train, self.data.train_plan)
+        if self._memory is not None:
+            self._memory.reset(0)
+            replay(self._memory, self.data.log, self.data.split.train, self.data.train_plan)
         val, everything = self.data.split.val, EventView(self.data.log, 0, len(self.data.log))
         planner = self._planner(self.data.all_neighbors, Universe(everything))
         plan = plan_of(val, self.config, self.config.evaluation.batch_size)
         self.to_score = TurnBatches(self.data, planner, val, plan, 0)
         self.parts.model.eval()
 
-    @torch.inference_mode()
     def score(self, steps: int) -> list[float]:
+        return self.score_and_look(steps, self._prefetch)
+
+    @torch.inference_mode()
+    def score_and_look(self, steps: int, prefetch: int) -> list[float]:
         assert self.to_score is not None, "begin to score first"
         requests = self.to_score.take(steps)
         watch = StopWatch()
-        for planned, rows in rows_ahead(self._memory, requests, prefetch=self._prefetch):
+        for planned, rows in rows_ahead(self._memory, requests, prefetch=prefetch):
             score_microbatches(self.parts.model, self.parts.batch_maker.microbatches(planned, rows))
             watch.lap()
         return watch.laps
@@ -166,7 +169,8 @@ class Trainer(Contestant):
     def _batches_to_learn(self) -> TurnBatches:
         train, plan = self.data.split.train, self.data.train_plan
         first = len(plan) // 2
-        replay(self._memory, self.data.log, train, plan, num_batches=first)
+        if self._memory is not None:
+            replay(self._memory, self.data.log, train, plan, num_batches=first)
         planner = self._planner(self.data.train_neighbors, Universe(train))
         return TurnBatches(self.data, planner, train, plan, first)
 

@@ -30,13 +30,19 @@ class ShownRun:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs; those of the same name are told apart by their paths."""
+    """Read the runs; those of the same name are told apart by their paths, and models by their titles."""
     runs = [read_run(folder) for folder in folders]
     names = Counter(run.name for run in runs)
-    return [
+    named = [
         run if names[run.name] == 1 else replace(run, name=str(folder))
         for run, folder in zip(runs, folders, strict=True)
     ]
+    return named if len({run.config.model.name for run in runs}) == 1 else list(map(_with_model, named))
+
+
+def _with_model(run: Run) -> Run:
+    title = run.config.model.title
+    return run if title.lower() in run.name.lower() else replace(run, name=f"{run.name} ({title})")
 
 
 def write_page(folders: Sequence[Path], out: Path) -> Path:

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
+import torch.utils.deterministic
 
 NEEDED_CAPABILITY = (7, 0)
 """The least compute capability that Triton compiles for: Volta and later."""
@@ -48,6 +49,13 @@ def passes_trial(trial: Trial, device: torch.device) -> bool:
 def let_products_use_tf32(wanted: bool) -> None:
     """Let float32 matrix products on GPUs round their factors to 10 bits, or keep them whole."""
     torch.backends.cuda.matmul.fp32_precision = "tf32" if wanted else "ieee"
+
+
+def repeat_bits(wanted: bool) -> None:
+    """Let operations be only those whose bits are the same each time they are run, or any."""
+    torch.use_deterministic_algorithms(wanted)
+    # memory that nobody has written is never read, so it need not be filled
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -93,6 +93,6 @@ def compare(emulated: EmulatedRanks, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
-def two_epochs(small_folder: Path) -> Config:
+def three_epochs(small_folder: Path) -> Config:
     """With validation after each."""
-    return small_config(small_folder, model=NO_DROPOUT, training={"batch_size": 40, "epochs": 2})
+    return small_config(small_folder, model=NO_DROPOUT, training={"batch_size": 40, "epochs": 3})

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from tests.support.emulated_cuda import streams
 from tests.support.emulated_cuda.device import EmulatedTensor
 from tests.support.emulated_cuda.operation_log import LOG
+from tpnet_dist.checkup.rank_checks import check_ranks
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.world import World, join_world
 from tpnet_dist.files.typed_json import to_json
@@ -50,6 +51,8 @@ class Watched:
     launchers: set[str] = field(default_factory=set)
     devices: set[int] = field(default_factory=set)
     waits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    are_deterministic: bool = False
+    """Whether operations had to be."""
 
 
 def trained(config: Config, run: Path, sabotage: Callable[[], None] | None = None) -> Watched:
@@ -66,6 +69,7 @@ def trained(config: Config, run: Path, sabotage: Callable[[], None] | None = Non
             watched.losses = [line["loss"] for line in lines if line["kind"] == "step"]
     watched.problems, watched.collectives, watched.waits = LOG.problems, LOG.collectives, LOG.waits
     watched.launchers, watched.devices = LOG.launchers, LOG.devices
+    watched.are_deterministic = torch.are_deterministic_algorithms_enabled()
     return watched
 
 
@@ -112,6 +116,12 @@ def predictions(run: Path, folder: Path, device: str) -> tuple[list[np.ndarray],
     again = Predictor.load(folder / f"{device}.pt", device=device)
     found += [each.score([1, 2, 3], [7, 8, 9], each.now) for each in (predictor, again)]
     return found, LOG.problems
+
+
+def checked() -> tuple[dict[str, Any], Counter[str]]:
+    """What `doctor` checks of ranks."""
+    with join_world(TIMEOUT) as world:
+        return check_ranks(world), LOG.problems
 
 
 def waits_for_nothing() -> None:

@@ -30,9 +30,9 @@ def test_a_run_goes_on_where_it_was_interrupted(
 
 
 def test_a_predictor_scores_on_a_gpu_as_on_the_host(
-    emulated: EmulatedRanks, compare: Comparer, two_epochs: Config, tmp_path: Path
+    emulated: EmulatedRanks, compare: Comparer, three_epochs: Config, tmp_path: Path
 ) -> None:
-    run = compare(two_epochs, 1).run
+    run = compare(three_epochs, 1).run
     [(on_host, _)] = emulated.run(predictions, run, tmp_path, "cpu")
     [(on_device, problems)] = emulated.run(predictions, run, tmp_path, "cuda")
     assert not problems

@@ -42,33 +42,33 @@ def require_no_waits(rank: Watched) -> None:
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
-class TestTwoEpochs:
+class TestThreeEpochs:
     """With validation after each, on one, two and four GPUs."""
 
     def test_losses_and_figures_are_the_hosts(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
-        require_same(compare(two_epochs, num_ranks))
+        require_same(compare(three_epochs, num_ranks))
 
     def test_nothing_races_mixes_devices_or_gives_nccl_what_it_does_not_take(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
-        require_no_problem(compare(two_epochs, num_ranks))
+        require_no_problem(compare(three_epochs, num_ranks))
 
     def test_all_ranks_launch_the_same_collectives_in_the_same_order(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
         """Of all groups together, by the training thread and, for gradients, by the one it waits for."""
-        first, *others = compare(two_epochs, num_ranks).ranks
+        first, *others = compare(three_epochs, num_ranks).ranks
         assert len(first.collectives) > 2 * len(first.losses) * (num_ranks > 1)
         for other in others:
             assert other.collectives == first.collectives
         assert first.launchers <= {"main", "backward"}
 
     def test_a_step_does_not_wait_for_the_device(
-        self, compare: Comparer, two_epochs: Config, num_ranks: int
+        self, compare: Comparer, three_epochs: Config, num_ranks: int
     ) -> None:
-        for rank in compare(two_epochs, num_ranks).ranks:
+        for rank in compare(three_epochs, num_ranks).ranks:
             assert len(rank.steps) > 2
             require_no_waits(rank)
 
@@ -77,6 +77,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paper profile": {"model": {**NO_DROPOUT, "profile": "paper"}},
     "transition walk": {"model": NO_DROPOUT, "memory": {"width": 16, "walk": "transition"}},
     "two batches a step": {"model": NO_DROPOUT, "training": {"batches_per_step": 2}},
+    "deterministic": {"model": NO_DROPOUT, "training": {"deterministic": True}},
+    "rows on the host": {"model": NO_DROPOUT, "memory": {"width": 16, "rows_on": "host"}},
 }
 
 
@@ -87,6 +89,20 @@ def test_variants_train_as_on_the_host(compare: Comparer, small_folder: Path, va
     found = compare(small_config(small_folder, **sections), 2)
     require_same(found)
     require_no_problem(found)
+    for rank in found.ranks:
+        require_no_waits(rank)
+        assert rank.are_deterministic == (variant == "deterministic")
+
+
+def test_rows_on_the_host_are_recorded_there_and_sent(compare: Comparer, small_folder: Path) -> None:
+    training = {"batch_size": 40, "epochs": 1, "max_steps": 6}
+    config = small_config(
+        small_folder, model=NO_DROPOUT, memory={"width": 16, "rows_on": "host"}, training=training
+    )
+    for rank in compare(config, 2).ranks:
+        for step in rank.steps[1:]:
+            assert not [where for where, _ in step.kernels if where.startswith("memory/device_batch")]
+        assert all(sum(step.copies.values()) == 1 for step in rank.steps)
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2])
@@ -118,3 +134,14 @@ def test_deepspeed_trains_as_on_the_host(compare: Comparer, small_folder: Path) 
     training = {"batch_size": 40, "epochs": 1, "max_steps": 6, "engine": "deepspeed"}
     found = compare(small_config(small_folder, model=NO_DROPOUT, training=training), 2)
     require_same(found)
+    first, second = found.ranks
+    assert first.collectives == second.collectives
+    for rank in found.ranks:
+        # DeepSpeed makes a group without its device, and frees gradients of its stream in its own way
+        ours = [problem for problem in rank.problems if "training/deepspeed_engine.py" not in problem]
+        assert not ours and not [
+            problem for problem in rank.problems if problem.startswith(("race", "mixed"))
+        ]
+        assert {where.split(":")[0] for step in rank.steps for where, _ in step.waits} <= {
+            "training/deepspeed_engine.py"
+        }

@@ -1,11 +1,14 @@
 """`doctor` on two CPU ranks: all is well, and where it is not, the report and the exit code say so."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import run_here
+from tests.support.emulated_cuda.library import ROOT, compiler
 from tpnet_dist.checkup.examine import examine
 from tpnet_dist.checkup.short_training import ShortTraining
 from tpnet_dist.doctor import main
@@ -31,6 +34,24 @@ def test_two_cpu_ranks_are_well_and_the_report_says_all_of_it(tmp_path: Path) ->
     assert all(each["phase_seconds"][0]["backward"] > 0 for each in (one, two))
     assert [each["ranks"] for each in said["predictions"]] == [1, 2]
     assert (tmp_path / "kept" / "run-cpu-2.log").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_emulated_gpus_are_well(tmp_path: Path) -> None:
+    if compiler() is None:
+        pytest.skip("no C++ compiler here, which the emulated CUDA device needs")
+    command = ["-m", "tests.support.emulated_cuda", "-m", "tpnet_dist.doctor", "--json", "--ranks", "2"]
+    done = subprocess.run(
+        [sys.executable, *command, "--steps", "4", "--batch-size", "30", str(tmp_path / "kept")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    said = json.loads(done.stdout)
+    assert done.returncode == 0, said["summary"]
+    assert [each["name"] for each in said["trainings"]] == ["1 CPU rank", "1 CUDA rank", "2 CUDA ranks"]
+    assert said["facts"]["GPU 3"].startswith("emulated")
 
 
 @pytest.mark.timeout(900)

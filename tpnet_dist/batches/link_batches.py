@@ -35,29 +35,33 @@ def rows_ahead(
     `maker`: whoever makes batches of them; for a GPU it does ahead what it can, with the `dropout` it will be
     given.
     """
-    if maker is not None and maker.device.type != "cpu":
+    device = torch.device("cpu") if maker is None else maker.device
+    if maker is not None and device.type != "cpu":
         given, ready = maker, requests
         requests = (replace(each, note=given.prepared(each.note, dropout)) for each in ready)
-    if memory is not None:
+    if memory is not None and memory.device == device:
         return fetch_ahead(memory, requests, prefetch=prefetch)
-    links = (request.note for request in requests)
-    if maker is None or maker.device.type == "cpu":
-        return read_ahead(((each, None) for each in links), prefetch, fill_on_exit=True)
-    return _arriving(read_ahead(_parcels(links, maker.device), prefetch, fill_on_exit=True))
+    batches: Iterable[PlannedRows] = ((request.note, None) for request in requests)
+    if memory is not None:
+        # rows of a host for a GPU: one thread reads, records and packs
+        batches = fetch_ahead(memory, requests, prefetch=0)
+    if device.type == "cpu":
+        return read_ahead(batches, prefetch, fill_on_exit=True)
+    return _arriving(read_ahead(_parcels(batches, device), prefetch, fill_on_exit=True))
 
 
-def _parcels(links: Iterable[PlannedLinks], device: torch.device) -> Iterator[Parcel]:
+def _parcels(batches: Iterable[PlannedRows], device: torch.device) -> Iterator[Parcel]:
     # a thread that pins memory has a context, on the first GPU unless it says otherwise
     torch.cuda.set_device(device)
-    for each in links:
-        yield Parcel([each], device)
+    for batch in batches:
+        yield Parcel([part for part in batch if part is not None], device)
 
 
 def _arriving(parcels: Iterator[Parcel]) -> Iterator[PlannedRows]:
     with closing(parcels):  # type: ignore[type-var]
         for parcel in parcels:
-            [planned] = parcel.arrive()
-            yield planned, None
+            planned, *rows = parcel.arrive()
+            yield planned, rows[0] if rows else None
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class RunData(OpenedLog):
     ) -> "RunData":
         """Open the data of a run. `opened` is what has been read of the log already."""
         # look-ups are planned on the host
-        lookups, rows = world.new_host_exchange(), world.new_exchange()
+        lookups, rows = world.new_host_exchange(), new_row_exchange(config, world)
 
         def on_this_rank() -> "RunData":
             found = opened or OpenedLog.read(config)
@@ -110,6 +110,11 @@ class RunData(OpenedLog):
         """Return the time of the last event that the memory holds when a part begins."""
         before = self.split.val if name == "test" and self.config.evaluation.update else self.split.train
         return self.time_before(before)
+
+
+def new_row_exchange(config: Config, world: World) -> Exchange:
+    """Return an exchange for rows, where these lie."""
+    return world.new_host_exchange() if config.memory.rows_on == "host" else world.new_exchange()
 
 
 def _neighbors_in(config: Config, view: EventView, world: World, lookups: Exchange) -> ShardedNeighbors:

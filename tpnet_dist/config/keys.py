@@ -31,12 +31,14 @@ class FileLayer(Layer):
 
 _NO_EFFECT = {
     "memory.prefetch",
+    "memory.rows_on",
     "memory.borrowed_rows",
     "memory.run_batches",
     "memory.catch_up",
     "training.engine",
     "training.deepspeed",
     "training.microbatches",
+    "training.deterministic",
     "training.timeout",
     "training.triton",
 }

@@ -102,6 +102,9 @@ class MemoryConfig:
     """Floats per projection, d_R; by default min(10·⌊ln 2E⌋, nodes) for E events."""
     prefetch: int = 2
     """The number of batches that the exchange runs ahead of the model; changes no result."""
+    rows_on: Literal["device", "host"] = "device"
+    """Where rows lie: on the device, or in the RAM of its host, which records them and sends a GPU those that
+    a batch reads; for rows that do not fit on GPUs, and slower. Changes results by rounding at most."""
     exchange_dtype: Literal["float32", "bfloat16"] = "float32"
     """The type in which rows travel between ranks; bfloat16 rounds them, so results depend on when they
     travel."""
@@ -242,6 +245,9 @@ class TrainingConfig:
     triton: bool = True
     """Use Triton's kernels for rows and pair features on CUDA, where Triton is installed; False: plain torch
     operations. Changes results by rounding at most."""
+    deterministic: bool = False
+    """On GPUs, only operations that give the same bits each time they are run, which may be slower; what has
+    none is refused. CPUs always do."""
     timeout: float = 600.0
     """Seconds after which a rank that does not answer ends the run on all ranks."""
 

@@ -16,6 +16,7 @@ _REMEDY = (
     "lower training.batch_size, memory.borrowed_rows or memory.width, or start more ranks; "
     "python -m tpnet_dist.plan says what fits"
 )
+_ON_HOST = "set memory.rows_on to host, "
 _PIECES = "set PYTORCH_ALLOC_CONF=expandable_segments:True, as launch/ does, so that pieces can grow; or "
 
 
@@ -39,5 +40,5 @@ def _sentence(world: World, said: str) -> str:
     return (
         f"{where}: of {readable_bytes(total)} tensors take {readable_bytes(held)}, torch keeps "
         f"{readable_bytes(reserved - held)} more, and {readable_bytes(free)} are free; "
-        f"{_PIECES if is_in_pieces else ''}{_REMEDY}"
+        f"{_PIECES if is_in_pieces else ''}{_ON_HOST}{_REMEDY}"
     )

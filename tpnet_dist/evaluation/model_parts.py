@@ -32,6 +32,11 @@ class ModelParts:
         return self.memory.exchange.stats if self.memory is not None else ExchangeStats()
 
 
+def rows_device(config: Config, device: torch.device) -> torch.device:
+    """Where the rows of ranks of this device lie."""
+    return torch.device("cpu") if config.memory.rows_on == "host" else device
+
+
 def build_memory(
     config: Config,
     log: EventLog,
@@ -59,5 +64,5 @@ def build_memory(
         run_batches=settings.run_batches,
         catch_up=settings.catch_up,
         triton=config.training.triton,
-        device=device,
+        device=rows_device(config, device),
     )

@@ -59,6 +59,13 @@ class FetchedRows:
     stored: StoredRows
     walk: Walk
 
+    def tensors(self) -> list[Tensor]:
+        """What of it goes to a device, where rows lie on the host."""
+        return [self.nodes_U, *self.stored.columns()]
+
+    def at(self, tensors: Sequence[Tensor]) -> "FetchedRows":
+        return FetchedRows(tensors[0], self.stored.at(tensors[1:]), self.walk)
+
     def position_of(self, nodes: Tensor) -> Tensor:
         """Return where the rows of `nodes` lie, which must be among the fetched ones."""
         return torch.searchsorted(self.nodes_U, nodes)

@@ -86,7 +86,7 @@ def _fetch_on_device(
             current = torch.cuda.current_stream(memory.device)
             assert ready is not None
             ready.wait(current)
-            for column in (rows.nodes_U, *rows.stored.columns()):
+            for column in rows.tensors():
                 column.record_stream(current)
             yield note, rows
     finally:

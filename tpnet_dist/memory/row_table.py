@@ -1,5 +1,6 @@
 """The rows of a block of nodes, each on its own clock. Ids here are local: 0 is the block's first node."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,13 @@ class StoredRows:
     def columns(self) -> list[Tensor]:
         everything = (self.rows_ULD, self.clock_U, self.degree_U, self.products_ULL)
         return [column for column in everything if column is not None]
+
+    def at(self, columns: Sequence[Tensor]) -> "StoredRows":
+        """The same with its columns elsewhere."""
+        there = iter(columns)
+        rows_ULD, clock_U = next(there), next(there)
+        degree_U = None if self.degree_U is None else next(there)
+        return StoredRows(rows_ULD, clock_U, degree_U, None if self.products_ULL is None else next(there))
 
 
 @dataclass

@@ -13,7 +13,7 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange import LocalExchange
 from tpnet_dist.distributed.host_memory import free_bytes
 from tpnet_dist.errors import InputError
-from tpnet_dist.evaluation.model_parts import build_memory
+from tpnet_dist.evaluation.model_parts import build_memory, rows_device
 from tpnet_dist.events.raw_ids import NUM_STRANGERS, RawIds
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
@@ -56,7 +56,7 @@ def build_parts(
 ) -> Parts:
     """`capacity`: room for nodes that are not in the log. `rows`: as they were after some events."""
     config = trained.config
-    _require_room(config, log, capacity, device)
+    _require_room(config, log, capacity, rows_device(config, device))
     model: nn.Module = spec_of(config).make(config, log.shape).to(device)
     start_from(model, spec_of(config), dict(trained.state), trained.path)
     # the padding node, if there is one, comes before them

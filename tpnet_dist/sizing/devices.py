@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.sizing.rank_memory import RankMemory
+from tpnet_dist.sizing.rank_memory import Place, RankMemory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +72,13 @@ class Device:
                 f"ranks_per_host is {self.ranks_per_host}, but must be whole; correct the device's file"
             )
 
-    def rank_memory(self, num_ranks: int) -> RankMemory:
-        """Return the memory of a rank where nobody else is at work."""
-        if not self.is_host:
+    def rank_memory(self, num_ranks: int, place: Place = "device") -> RankMemory:
+        """Return the memory of a rank where nobody else is at work, on its device or on the host."""
+        if not self.is_host and place == "device":
             return RankMemory(self.memory_bytes - self.base_bytes, 1, is_host=False)
         sharers = min(num_ranks, self.ranks_per_host)
-        return RankMemory(self.host_memory_bytes - sharers * self.base_bytes, sharers, is_host=True)
+        base = self.base_bytes if self.is_host else self.host_base_bytes
+        return RankMemory(self.host_memory_bytes - sharers * base, sharers, is_host=True)
 
     def rate(self, precision: str = "float32") -> float:
         """Return the operations per second in matrix products that can be hoped for."""

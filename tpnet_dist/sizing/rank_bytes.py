@@ -5,7 +5,6 @@ the same parts, to the byte, and adds what comes on top of them (`RankBytes`).
 """
 
 from dataclasses import dataclass, fields
-from typing import Literal
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
@@ -24,11 +23,12 @@ from tpnet_dist.sizing.memory_sizes import (
     step_bytes_of,
 )
 from tpnet_dist.sizing.model_cost import training_cost, weight_count
-from tpnet_dist.sizing.rank_memory import RankMemory
+from tpnet_dist.sizing.rank_memory import Place, RankMemory
 
-Place = Literal["device", "host"]
-PLACES: dict[str, Place] = {"neighbors": "host", "features": "host", "host_base": "host"}
-"""Places of parts that are not on the device; what the others are computed with is."""
+_ON_HOST = {"neighbors", "features", "host_base"}
+"""Parts that are not on the device; what the others are computed with is."""
+_WITH_ROWS = {"rows", "borrowed", "clocks"}
+_NO_BYTES = {"borrowed_rows", "rows_on"}
 STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam. Gradients travel where they lie."""
 _SHARE_TO_BORROW = 8
@@ -64,7 +64,7 @@ class NeededBytes:
 
     def parts(self) -> list[tuple[str, int]]:
         return [
-            (field.name, getattr(self, field.name)) for field in fields(self) if field.name != "borrowed_rows"
+            (field.name, getattr(self, field.name)) for field in fields(self) if field.name not in _NO_BYTES
         ]
 
 
@@ -83,12 +83,17 @@ class RankBytes(NeededBytes):
     """The bytes that a process holds on its device before it has any data."""
     host_base: int
     """The bytes that a process holds on its host before it has any data; 0 where that is the device."""
+    rows_on: Place = "device"
+
+    def place_of(self, name: str) -> Place:
+        """Where a part lies beside a GPU."""
+        return self.rows_on if name in _WITH_ROWS else "host" if name in _ON_HOST else "device"
 
     def on(self, place: Place, device: Device) -> int:
         """Return the bytes in a place; on a host without GPUs everything is in one place."""
         if device.is_host:
             return self.total if place == "device" else 0
-        return sum(value for name, value in self.parts() if PLACES.get(name, "device") == place)
+        return sum(value for name, value in self.parts() if self.place_of(name) == place)
 
     @property
     def total(self) -> int:
@@ -157,7 +162,8 @@ def train_share_of(config: Config, log: LogShape) -> float:
 def rank_bytes(config: Config, log: LogShape, num_ranks: int, device: Device) -> RankBytes:
     num_train = round(len(log) * train_share_of(config, log))
     neighbors = neighbor_bytes_of(config, len(log), num_train, num_ranks)
-    needed = needed_bytes(config, log, num_ranks, device.rank_memory(num_ranks), neighbors=neighbors)
+    memory = device.rank_memory(num_ranks, config.memory.rows_on)
+    needed = needed_bytes(config, log, num_ranks, memory, neighbors=neighbors)
     events = -(-config.training.batch_size // num_ranks)
     cost, held = training_cost(config, log, events), _HELD_BY_MALLOC if device.is_host else 1.0
     counted = int(held * (cost.saved_bytes + _PLACES_OF_GRADIENTS * cost.largest_bytes))
@@ -168,6 +174,7 @@ def rank_bytes(config: Config, log: LogShape, num_ranks: int, device: Device) ->
         features=FLOAT_BYTES * (log.num_nodes * log.node_width + len(log) * log.edge_width),
         base=device.base_bytes,
         host_base=0 if device.is_host else device.host_base_bytes,
+        rows_on=config.memory.rows_on,
     )
 
 

@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+import torch
 
 from tpnet_dist.distributed.host_memory import free_bytes
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
+
+Place = Literal["device", "host"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,8 @@ class Part:
     num_bytes: int
     causes: str = ""
     """Settings that make it smaller, if any do."""
+    elsewhere: str = ""
+    """The setting by which it lies elsewhere, if one does."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,11 @@ class RankMemory:
     weights."""
 
     @classmethod
-    def of(cls, world: World) -> "RankMemory":
-        """Return the memory as it is now."""
-        is_host = world.device.type != "cuda"
-        return cls(free_bytes(world.device), world.ranks_per_node if is_host else 1, is_host)
+    def of(cls, world: World, place: Place = "device") -> "RankMemory":
+        """Return the memory as it is now, of the device or of its host."""
+        device = torch.device("cpu") if place == "host" else world.device
+        is_host = device.type != "cuda"
+        return cls(free_bytes(device), world.ranks_per_node if is_host else 1, is_host)
 
     @property
     def free_per_rank(self) -> int:
@@ -49,11 +57,13 @@ class RankMemory:
         if sum(part.num_bytes for part in parts) * self.sharers <= self.free:
             return
         *sizes, last = (f"{part.name} {part.num_bytes * self.sharers / 1e9:,.1f} GB" for part in parts)
-        causes = max(parts, key=lambda part: part.num_bytes).causes
+        largest = max(parts, key=lambda part: part.num_bytes)
+        ways = [f"lower {largest.causes}"] if largest.causes else []
+        ways += [largest.elsewhere] if largest.elsewhere else []
         where = "host" if self.is_host else "GPU"
         # ranks of a host share what it has: there, more of them do not help
-        more_ranks = f"use more ranks{', on more hosts' * self.is_host}{f': {command}' if command else ''}"
+        ways.append(f"use more ranks{', on more hosts' * self.is_host}{f': {command}' if command else ''}")
         raise InputError(
             f"memory.width {width}: {', '.join(sizes)} and {last} on this {where}, but "
-            f"{self.free / 1e9:,.1f} GB are free; {f'lower {causes}, or ' if causes else ''}{more_ranks}"
+            f"{self.free / 1e9:,.1f} GB are free; {', or '.join(ways)}"
         )

@@ -8,7 +8,6 @@ from rich.table import Table
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.readable import readable_bytes
 from tpnet_dist.sizing.plan_of import Plan
-from tpnet_dist.sizing.rank_bytes import PLACES
 
 PARTS = {
     "rows": "rows of its nodes",
@@ -58,7 +57,7 @@ def _bytes_table(plan: Plan) -> Table:
     table = Table("per rank", "where", box=None, padding=(0, 2, 0, 0))
     table.add_column("bytes", justify="right")
     for name, value in plan.sizes.parts():
-        place = "host" if plan.device.is_host else PLACES.get(name, "device")
+        place = "host" if plan.device.is_host else plan.sizes.place_of(name)
         if value:
             table.add_row(PARTS[name], place, readable_bytes(value))
     return table

@@ -27,6 +27,8 @@ _PASSES_OVER_ROWS = 6
 OPERATIONS_BESIDE_MODEL = 55
 """Kernels of a batch on a GPU beside the model's: rows read and recorded, factors, gradients, Adam. With the
 model's they come to what the emulated device counts of a step (`tests/cuda/test_step_counts.py`)."""
+HOST_BYTES_PER_SECOND = 1e10
+"""Assumed: at which a thread of a host records, gathers, packs and sends rows that lie there."""
 _COLLECTIVES_PER_BATCH = (3 + 3) / MOST_BATCHES
 """Counts, ids and rows of a run of batches; three for a look-up of neighbours."""
 
@@ -138,6 +140,8 @@ def _time(
     special = cost.special / device.special_functions_per_second if device.special_functions_per_second else 0
     collectives = _COLLECTIVES_PER_BATCH * device.seconds_to_meet(num_ranks)
     host = slots * device.host_seconds_per_slot
+    if config.memory.rows_on == "host" and not device.is_host:
+        host += rows / HOST_BYTES_PER_SECOND
     calls = cost.operations * device.seconds_per_operation
     return StepTime(
         products=cost.flops / device.rate(config.training.precision),

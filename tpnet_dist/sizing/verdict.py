@@ -9,7 +9,8 @@ from tpnet_dist.models.registry import needs_of
 from tpnet_dist.neighbors.build import MAX_EVENTS
 from tpnet_dist.sizing.devices import Device
 from tpnet_dist.sizing.memory_sizes import memory_width
-from tpnet_dist.sizing.rank_bytes import Place, RankBytes, rank_bytes
+from tpnet_dist.sizing.rank_bytes import RankBytes, rank_bytes
+from tpnet_dist.sizing.rank_memory import Place
 
 _MOST_RANKS = 4096
 
@@ -56,6 +57,10 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
         changed = replace(config, memory=replace(config.memory, borrowed_rows=0))
         if fits(changed, log, num_ranks, device):
             yield "--memory.borrowed-rows 0 (no rows of others are kept; more traffic)"
+    if not device.is_host and config.memory.rows_on == "device" and needs_of(config).rows:
+        changed = replace(config, memory=replace(config.memory, rows_on="host"))
+        if fits(changed, log, num_ranks, device):
+            yield "--memory.rows-on host (rows in RAM of the host; slower)"
     width = memory_width(config.memory, log)
     for smaller in sorted({max(1, width * share // 8) for share in (6, 4, 2, 1)}, reverse=True):
         changed = replace(config, memory=replace(config.memory, width=smaller))

@@ -30,6 +30,8 @@ class Preflight:
     opened: OpenedLog
     slices: BatchSlices
     memory: RankMemory
+    row_memory: RankMemory
+    """Where rows lie; the same, or the host's of a GPU."""
     needed: NeededBytes
 
     @classmethod
@@ -59,10 +61,12 @@ class Preflight:
     @classmethod
     def _on_this_rank(cls, config: Config, world: World, log_id: str | None) -> "Preflight":
         opened, memory = OpenedLog.read(config, log_id), RankMemory.of(world)
+        row_memory = RankMemory.of(world, config.memory.rows_on)
         log, ranks = opened.log, world.num_ranks
         neighbors = neighbor_bytes_of(config, len(log), len(opened.split.train), ranks)
-        needed = needed_bytes(config, log.shape, ranks, memory, neighbors=neighbors, rank=world.rank)
-        return cls(config, opened, world.batch_slices(config.training.microbatches), memory, needed)
+        needed = needed_bytes(config, log.shape, ranks, row_memory, neighbors=neighbors, rank=world.rank)
+        slices = world.batch_slices(config.training.microbatches)
+        return cls(config, opened, slices, memory, row_memory, needed)
 
     @property
     def width(self) -> int:
@@ -72,26 +76,33 @@ class Preflight:
         """Refuse to train what does not fit."""
         needed, events = self.needed, f"{self.config.training.batch_size:,} events"
         causes = "training.batch_size, model.neighbors or memory.width"
-        parts = [
-            Part(self._rows_text(), needed.rows, "memory.width or memory.hops"),
-            Part("the model", needed.weights, "model.channels"),
-            Part(f"a step of {events} at least", needed.step, causes),
-            *self._parts_beside(),
-        ]
-        self.memory.require_fits(parts, self.width)
+        step = Part(f"a step of {events} at least", needed.step, causes)
+        self._require_fits([Part("the model", needed.weights, "model.channels"), step])
 
     def require_fits_to_evaluate(self) -> None:
         model = Part("the model", self.needed.weights // STATES_PER_WEIGHT)
-        parts = [Part(self._rows_text(), self.needed.rows), model, *self._parts_beside()]
-        command = "torchrun --nproc_per_node=N -m tpnet_dist.evaluate"
-        self.memory.require_fits(parts, self.width, command=command)
+        self._require_fits([model], command="torchrun --nproc_per_node=N -m tpnet_dist.evaluate")
 
-    def _rows_text(self) -> str:
-        return f"rows of {memory_nodes(self.config, self.opened.log):,} nodes take"
+    def _require_fits(self, computed_with: list[Part], *, command: str = "") -> None:
+        """Rows may lie on the host while a GPU computes."""
+        if self.row_memory.is_host == self.memory.is_host:
+            self.memory.require_fits(
+                [self._rows(), *computed_with, *self._parts_beside()], self.width, command=command
+            )
+            return
+        self.row_memory.require_fits([self._rows(), *self._parts_beside()], self.width, command=command)
+        self.memory.require_fits(computed_with, self.width, command=command)
+
+    def _rows(self) -> Part:
+        nodes = memory_nodes(self.config, self.opened.log)
+        elsewhere = "" if self.row_memory.is_host else "set memory.rows_on to host"
+        return Part(
+            f"rows of {nodes:,} nodes take", self.needed.rows, "memory.width or memory.hops", elsewhere
+        )
 
     def _parts_beside(self) -> list[Part]:
-        """Return what else lies where the rank computes."""
-        neighbors = [Part("neighbours", self.needed.neighbors)] if self.memory.is_host else []
+        """Return what else lies where rows do."""
+        neighbors = [Part("neighbours", self.needed.neighbors)] if self.row_memory.is_host else []
         return [*neighbors, Part("clocks", self.needed.clocks)]
 
     def show(self, console: Console) -> None:

@@ -7,10 +7,12 @@ import torch
 from torch import nn
 
 from tpnet_dist.batches.link_batches import LinkBatchMaker
+from tpnet_dist.batches.run_data import new_row_exchange
 from tpnet_dist.config.schema import Config
-from tpnet_dist.device_forms import let_products_use_tf32
+from tpnet_dist.device_forms import let_products_use_tf32, repeat_bits
 from tpnet_dist.distributed.exchange import Exchange
 from tpnet_dist.distributed.exchange_stats import ExchangeStats
+from tpnet_dist.distributed.launch_environment import reserve_work_space_of_products
 from tpnet_dist.distributed.world import World
 from tpnet_dist.evaluation.model_parts import ModelParts, build_memory
 from tpnet_dist.events.reader import EventLog
@@ -50,13 +52,17 @@ class RunModel(ModelParts):
         # memory, whose rows are not to lie beside this one's
         gc.collect()
         if borrowed_rows is None:
+            free = RankMemory.of(world, config.memory.rows_on)
             borrowed_rows = needed_bytes(
-                config, log.shape, world.num_ranks, RankMemory.of(world), neighbors=0, rank=world.rank
+                config, log.shape, world.num_ranks, free, neighbors=0, rank=world.rank
             ).borrowed_rows
-        exchange = exchange or world.new_exchange()
+        exchange = exchange or new_row_exchange(config, world)
         exchange.stats = ExchangeStats()
         if world.device.type == "cuda":
             let_products_use_tf32(config.training.precision == "tf32")
+            if config.training.deterministic:
+                reserve_work_space_of_products()
+            repeat_bits(config.training.deterministic)
         torch.manual_seed(seed)
         model = spec_of(config).make(config, log.shape).to(world.device)
         memory = build_memory(config, log, exchange, world.device, seed, borrowed_rows)

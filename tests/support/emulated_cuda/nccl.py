@@ -6,6 +6,7 @@ stream wait. Every collective of NCCL is logged, so that ranks can be compared.
 
 from collections.abc import Callable
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -175,5 +176,7 @@ def _stub_logger() -> None:
 
 
 class _NoLogger:
-    def __getattr__(self, name: str) -> Callable[..., dict[str, float]]:
-        return lambda *_, **__: {}
+    """Knows no times."""
+
+    def __getattr__(self, name: str) -> Callable[..., SimpleNamespace]:
+        return lambda *_, **__: SimpleNamespace(strs_map={}, ints_map={})

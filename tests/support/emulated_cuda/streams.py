@@ -96,6 +96,13 @@ class Event:
 DEFAULT = Stream(0)
 
 
+def synchronize() -> None:
+    """`torch.cuda.synchronize`: what comes later comes after all that was launched."""
+    LOG.wait("torch.cuda.synchronize")
+    with LOG.lock:
+        _order.sync_all_streams()
+
+
 def current_stream(device: Any = None) -> Stream:
     found: Stream = getattr(_here, "stream", DEFAULT)
     return found

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch.profiler
 from torch import Tensor
 
 from tests.support.emulated_cuda import nccl, streams
 from tests.support.emulated_cuda.device import EmulatedDevice
 from tests.support.emulated_cuda.library import loaded
-from tests.support.emulated_cuda.operation_log import LOG
 
 NUM_DEVICES = 4
 BYTES = 24 << 30
@@ -36,12 +36,20 @@ class _NoGrad(torch.no_grad):
             super().__exit__(*raised)
 
 
+class _HostProfile(torch.profiler.profile):
+    """Traces the host alone: tracing a device takes a CUDA build, and each operation complains without."""
+
+    def __init__(self, *, activities: Any = None, **kwargs: Any) -> None:
+        super().__init__(activities=[torch.profiler.ProfilerActivity.CPU], **kwargs)
+
+
 def install() -> EmulatedDevice:
     """Emulate the devices in this process; return the mode of its main thread, which is to be entered."""
     torch.inference_mode = _NoGrad  # type: ignore[misc,assignment]
     torch._C._set_only_lift_cpu_tensors(True)
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     _answer()
+    torch.profiler.profile = _HostProfile  # type: ignore[misc]
     nccl.install()
     _enter_in_threads()
     return EmulatedDevice()
@@ -57,7 +65,7 @@ def _answer() -> None:
     cuda.device_count = lambda: NUM_DEVICES
     cuda.current_device = lambda: device.current_device()
     cuda.set_device = lambda chosen: device.set_device(_index(chosen))
-    cuda.synchronize = lambda device=None: LOG.wait("torch.cuda.synchronize")
+    cuda.synchronize = lambda device=None: streams.synchronize()
     properties = SimpleNamespace(
         total_memory=BYTES,
         name="emulated",
@@ -76,6 +84,7 @@ def _answer() -> None:
     cuda.memory_stats = lambda device=None: {}
     cuda.get_rng_state = lambda device=None: torch.zeros(16, dtype=torch.uint8)
     cuda.set_rng_state = lambda state, device=None: None
+    cuda.can_device_access_peer = lambda device, peer: device != peer
     cuda.nvtx.range_push = cuda.nvtx.range_pop = cuda.nvtx.mark = lambda *_: None
     cuda.amp.common.amp_definitely_not_available = lambda: False
     Tensor.pin_memory = lambda self, device=None: torch.ops.aten._pin_memory(self)  # type: ignore[assignment,method-assign]

@@ -74,11 +74,21 @@ def test_a_log_that_does_not_fit_is_told_what_helps_and_it_does() -> None:
     rows = rank_bytes(CONFIG, log, 1, GPU).rows
     device = small_gpu(rows_bytes=rows * 62 // 100)
     assert not fits(CONFIG, log, 1, device)
-    [more_ranks, narrower, *_] = remedies(CONFIG, log, 1, device)
+    [more_ranks, elsewhere, narrower, *_] = remedies(CONFIG, log, 1, device)
     assert more_ranks == "2 ranks"
+    assert elsewhere.startswith("--memory.rows-on host ")
     assert narrower == "--memory.width 80 instead of 160 (coarser projections)"
     assert fits(CONFIG, log, 2, device)
     assert fits(replace(CONFIG, memory=replace(CONFIG.memory, width=80)), log, 1, device)
+    assert fits(replace(CONFIG, memory=replace(CONFIG.memory, rows_on="host")), log, 1, device)
+
+
+def test_rows_on_the_host_take_room_there() -> None:
+    log, config = LogShape.random(10**7), replace(CONFIG, memory=replace(CONFIG.memory, rows_on="host"))
+    [before, after] = (rank_bytes(each, log, 4, GPU) for each in (CONFIG, config))
+    moved = after.rows + after.borrowed + after.clocks
+    assert after.on("host", GPU) == before.on("host", GPU) + moved
+    assert after.on("device", GPU) == before.on("device", GPU) - before.rows - before.borrowed - before.clocks
 
 
 def test_more_ranks_than_a_host_takes_are_more_hosts() -> None:

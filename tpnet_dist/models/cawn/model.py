@@ -30,6 +30,7 @@ from tpnet_dist.models.common.dropout import dropout_for
 from tpnet_dist.models.common.linear import AlignedLinear
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
 from tpnet_dist.models.common.predictor import LinkPredictor
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
 from tpnet_dist.models.common.transformer import PostNormBlock
 from tpnet_dist.models.link_batch import LinkBatch
@@ -194,4 +195,4 @@ class Positions:
 
 
 def _on(batch: LinkBatch, tensor: Tensor) -> Tensor:
-    return tensor.to(batch.ends_BS.device, non_blocking=True)
+    return sent(tensor, batch.ends_BS.device)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.link_batch import LinkBatch
 
 
@@ -57,7 +58,7 @@ def trees_of(batch: LinkBatch) -> list[TreeHop]:
     rows_EM = None if rows is None else rows.flatten(0, 1)
     for hop in batch.hops:
         assert rows_EM is not None, "slots of a hop refer to rows of the next"
-        row_EM = rows_EM.to(ends_E1.device, non_blocking=True)
+        row_EM = sent(rows_EM, ends_E1.device)
         edges, mask_EM = hop.edge_features_VMF, hop.mask_VM[rows_EM].flatten(1)
         elapsed_EM = trees[-1].elapsed_EM[..., None] + hop.elapsed_VM[row_EM]
         trees.append(
@@ -85,13 +86,13 @@ class Landings:
 def landings_of(trees: Sequence[TreeHop], sides: "Sides") -> list[Landings]:
     """Count, for each hop, how often walks pass the nodes in its slots; zero in empty slots."""
     device = trees[0].place_EM.device
-    masks = [hop.mask_EM.to(device, non_blocking=True) for hop in trees]
+    masks = [sent(hop.mask_EM, device) for hop in trees]
     # sorted, so that counting is two bisections
     sorted_trees = [
         torch.where(mask_EM, hop.place_EM, -1).sort(1).values
         for hop, mask_EM in zip(trees, masks, strict=True)
     ]
-    own_Z, other_Z = sides.end_Z.to(device), sides.other_end_Z.to(device)
+    own_Z, other_Z = sent(sides.end_Z, device), sent(sides.other_end_Z, device)
     landings = []
     for hop, mask_EM in zip(trees, masks, strict=True):
         own_EM = _codes(hop.place_EM, sorted_trees) * mask_EM

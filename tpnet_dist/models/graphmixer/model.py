@@ -18,6 +18,7 @@ from tpnet_dist.models.common.dropout import dropout_for
 from tpnet_dist.models.common.linear import AlignedLinear
 from tpnet_dist.models.common.mixer import Mixer
 from tpnet_dist.models.common.predictor import LinkPredictor
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.link_batch import LinkBatch
 
 
@@ -60,7 +61,7 @@ class GraphMixer(nn.Module):
     def embed(self, batch: LinkBatch) -> Tensor:
         """Embeddings of all ends: (B, S, K)."""
         shape_BSM = batch.neighbor_mask_BSM.shape
-        mask_BSM1 = batch.neighbor_mask_BSM[..., None].to(batch.ends_BS.device, non_blocking=True)
+        mask_BSM1 = sent(batch.neighbor_mask_BSM, batch.ends_BS.device)[..., None]
         inputs = [self.time_encoding(batch.elapsed_BSM) * mask_BSM1]
         if self.edge_width:
             assert batch.edge_features_BSMF is not None, f"edge features of width {self.edge_width} expected"

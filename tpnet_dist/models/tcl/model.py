@@ -18,6 +18,7 @@ from tpnet_dist.models.common.dropout import Dropout, dropout_for
 from tpnet_dist.models.common.feature_linear import FeatureLinear, sum_of_linear
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
 from tpnet_dist.models.common.predictor import LinkPredictor
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
 from tpnet_dist.models.common.transformer import PostNormBlock
 from tpnet_dist.models.link_batch import LinkBatch
@@ -94,13 +95,13 @@ class TCL(nn.Module):
 
     def _corrected_places(self, batch: LinkBatch) -> Tensor:
         """As if the empty slots came after the others: (B, S, 1 + M)."""
-        mask_BSM = batch.neighbor_mask_BSM.to(batch.ends_BS.device)
+        mask_BSM = sent(batch.neighbor_mask_BSM, batch.ends_BS.device)
         place_BSM = mask_BSM.cumsum(-1)
         return torch.cat([torch.zeros_like(place_BSM[..., :1]), place_BSM], -1)
 
     def _left_out(self, batch: LinkBatch) -> Tensor:
         """−inf for empty slots, 0 for others: (B, S, 1 + M)."""
-        mask_BSM = batch.neighbor_mask_BSM.to(batch.ends_BS.device, non_blocking=True)
+        mask_BSM = sent(batch.neighbor_mask_BSM, batch.ends_BS.device)
         left_out_BSM = torch.zeros(mask_BSM.shape, device=mask_BSM.device).masked_fill_(
             ~mask_BSM, float("-inf")
         )

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.models.common.dropout import Dropout, dropout_for, row_dropout_for
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.link_batch import Hop, LinkBatch
 
 
@@ -37,7 +38,7 @@ def levels_of(batch: LinkBatch, dropout: float, *, training: bool) -> Iterator[L
     device = batch.ends_BS.device
     next_rows_TM, used_V = _used(batch.hop_rows_BSM)
     neighbors_BSM, edges = batch.neighbors_BSM, batch.edge_features_BSMF
-    mask_TM = batch.neighbor_mask_BSM.flatten(0, 1).to(device, non_blocking=True)
+    mask_TM = sent(batch.neighbor_mask_BSM, device).flatten(0, 1)
     yield Level(
         features_TF=_features(batch, batch.ends_BS.flatten()),
         mask_TM=mask_TM,
@@ -58,8 +59,8 @@ def _level_of(
     batch: LinkBatch, hop: Hop, used_V: Tensor, next_rows_TM: Tensor | None, dropout: float, *, training: bool
 ) -> Level:
     device = batch.ends_BS.device
-    mask_TM = hop.mask_VM[used_V].to(device, non_blocking=True)
-    somebody_T, row_T = (used_V > 0).to(device, non_blocking=True), used_V.to(device, non_blocking=True)
+    mask_TM = sent(hop.mask_VM[used_V], device)
+    somebody_T, row_T = sent(used_V > 0, device), sent(used_V, device)
     edges, keys_V = hop.edge_features_VMF, hop.dropout_keys_V
     return Level(
         features_TF=_features(batch, hop.nodes_V[row_T], somebody_T),
@@ -81,7 +82,7 @@ def _used(rows: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
 
 
 def _on(device: torch.device, rows: Tensor | None) -> Tensor | None:
-    return None if rows is None else rows.to(device, non_blocking=True)
+    return None if rows is None else sent(rows, device)
 
 
 def _features(batch: LinkBatch, place: Tensor, mask: Tensor | None = None) -> Tensor | None:

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.tpnet.pair_list import PairList
 
@@ -50,11 +51,8 @@ class TokenSlots:
             return cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
         slots = cls.with_pairs(mask_BSM, mask_empty=mask_empty, padded=padded)
         everything = slots.tensors()
-        packed = torch.cat([each.flatten() for each in everything])
-        sent = (
-            packed.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else packed.to(device)
-        )
-        parts = sent.split_with_sizes([each.numel() for each in everything])
+        packed = sent(torch.cat([each.flatten() for each in everything]), device)
+        parts = packed.split_with_sizes([each.numel() for each in everything])
         return slots.at([part.view(each.shape) for part, each in zip(parts, everything, strict=True)])
 
     @classmethod

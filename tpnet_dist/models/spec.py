@@ -38,6 +38,11 @@ class Needs:
     released code."""
     feature_neighbors: int = 0
     """Mean node feature of so many of the latest interactions of each end."""
+    longest_history: bool = False
+    """Whether it matters how long the longest history in a whole timestamp batch is."""
+    float32_times: bool = False
+    """Whether the log's times are rounded to float32 before elapsed times are taken, as DyGLib's DyGFormer
+    has them."""
 
     @property
     def draws(self) -> bool:

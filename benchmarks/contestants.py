@@ -118,7 +118,6 @@ class Trainer(Contestant):
         self.data = data = RunData.open(config, world)
         self.parts = RunModel.build(config, data.log, world, 0, data.row_exchange)
         # progress
-        assert self.parts.memory is not None
         self._memory = self.parts.memory
         self.to_learn = self._batches_to_learn()
         self.to_score: TurnBatches | None = None
@@ -144,8 +143,9 @@ class Trainer(Contestant):
         return StepTimes(watch.laps, waits.laps, all_reduces)
 
     def begin_to_score(self) -> None:
-        self._memory.reset(0)
-        replay(self._memory, self.data.log, self.data.split.train, self.data.train_plan)
+        if self._memory is not None:
+            self._memory.reset(0)
+            replay(self._memory, self.data.log, self.data.split.train, self.data.train_plan)
         val, everything = self.data.split.val, EventView(self.data.log, 0, len(self.data.log))
         planner = self._planner(self.data.all_neighbors, Universe(everything))
         plan = plan_of(val, self.config, self.config.evaluation.batch_size)
@@ -165,7 +165,8 @@ class Trainer(Contestant):
     def _batches_to_learn(self) -> TurnBatches:
         train, plan = self.data.split.train, self.data.train_plan
         first = len(plan) // 2
-        replay(self._memory, self.data.log, train, plan, num_batches=first)
+        if self._memory is not None:
+            replay(self._memory, self.data.log, train, plan, num_batches=first)
         planner = self._planner(self.data.train_neighbors, Universe(train))
         return TurnBatches(self.data, planner, train, plan, first)
 

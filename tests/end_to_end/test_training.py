@@ -126,8 +126,15 @@ def test_training_learns(finished: tuple[Path, dict[str, Any]]) -> None:
     assert results["test"]["transductive"]["random"]["ap"] > 0.6
 
 
-def test_graphmixer_is_trained_stopped_gone_on_with_evaluated_and_asked(folder: Path, tmp_path: Path) -> None:
-    model = ("--model.name", "graphmixer", "--training.learning-rate", 1e-3)
+@pytest.mark.parametrize(
+    "settings",
+    [("graphmixer",), ("dygformer", "--model.sequence-length", 8, "--model.patch-size", 2)],
+    ids=str,
+)
+def test_other_models_are_trained_stopped_gone_on_with_evaluated_and_asked(
+    folder: Path, tmp_path: Path, settings: tuple[object, ...]
+) -> None:
+    model = ("--model.name", *settings, "--training.learning-rate", 1e-3)
     whole = train(folder, tmp_path / "whole", *model, ranks=2)
     assert whole["test"]["transductive"]["random"]["ap"] > 0.5
     # on another number of ranks, and in two parts

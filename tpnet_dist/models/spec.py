@@ -68,6 +68,14 @@ class StateNames(Protocol):
         """Take a published checkpoint's weights; ValueError if the sizes differ."""
 
 
+@dataclass(frozen=True)
+class SequenceSetting:
+    """The setting that says how long sequences are, and the one whose multiple it is."""
+
+    length: str
+    multiple_of: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """One model."""
@@ -82,6 +90,8 @@ class ModelSpec:
     """How many numbers a training step keeps for the backward pass, per event and at the least."""
     state_names: StateNames | None = None
     """None: nothing published can be taken."""
+    sequence: SequenceSetting | None = None
+    """What to lower where a step does not fit; None: no single setting."""
     prepare: Callable[[Config, LinkBatch], Prepared] | None = None
     """What the model makes of a batch on the host, to be sent to its device with it; None: nothing."""
 

@@ -81,11 +81,7 @@ def test_corrected_scores_are_those_of_each_link_alone_and_of_any_sequence_lengt
 
 def test_destinations_with_sequences_of_other_lengths_are_scored_as_by_themselves() -> None:
     model, batch = small_model(), random_batch(ends=4)
-    longest = (4, 4, 1, 4)
-    counts = batch.neighbor_mask_BSM.sum(2)
-    batch = told(
-        replace(batch, neighbor_mask_BSM=batch.neighbor_mask_BSM & (counts > 0)[..., None]), *longest
-    )
+    batch = told(batch, 4, 4, 1, 4)
     batch.neighbor_mask_BSM[:, 2, : M - 1] = False
     parts = list(alike(batch, 2, as_published=True))
     assert [part.targets for part in parts] == [[1], [0, 2]]

@@ -41,11 +41,12 @@ class DyGFormerConfig(ModelConfig):
         for name in ("patch_size", "time_width", "part_channels", "channels"):
             self.require(1 <= getattr(self, name) <= MAX_SIZE, name, f"within 1…{MAX_SIZE:,}")
         self.require(2 <= self.sequence_length <= MAX_SIZE, "sequence_length", f"within 2…{MAX_SIZE:,}")
-        nearest = max(2, round(self.sequence_length / self.patch_size)) * self.patch_size
+        nearest = max(1, round(self.sequence_length / self.patch_size)) * self.patch_size
         self.require(
             self.sequence_length % self.patch_size == 0,
             "sequence_length",
-            f"a multiple of model.patch_size ({self.patch_size}), such as {nearest}",
+            f"a multiple of model.patch_size ({self.patch_size})",
+            f"{nearest} is the nearest",
         )
         self.require(1 <= self.layers <= MAX_LAYERS, "layers", f"within 1…{MAX_LAYERS}")
         width = 4 * self.part_channels

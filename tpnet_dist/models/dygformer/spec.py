@@ -7,7 +7,7 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.models.dygformer.config import DyGFormerConfig
 from tpnet_dist.models.dygformer.model import DyGFormer
 from tpnet_dist.models.dygformer.published_names import STATE_NAMES
-from tpnet_dist.models.spec import ModelSpec, Needs
+from tpnet_dist.models.spec import ModelSpec, Needs, SequenceSetting
 
 
 def _build(config: Config, log: LogShape) -> nn.Module:
@@ -62,4 +62,5 @@ SPEC = ModelSpec(
     needs=_needs,
     kept_numbers=_kept_numbers,
     state_names=STATE_NAMES,
+    sequence=SequenceSetting("sequence_length", multiple_of="patch_size"),
 )

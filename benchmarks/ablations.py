@@ -29,7 +29,7 @@ from tpnet_dist.evaluation.results import Figures, Results, read_results
 
 @dataclass(kw_only=True)
 class Settings:
-    """Which log, and for how long."""
+    """The log, the variants, and how long they train."""
 
     data: Annotated[Positional[str], arg(metavar="[DATA_DIR]")] = ""
     """The data folder; by default the built-in log."""
@@ -39,9 +39,9 @@ class Settings:
     ranks: int = 1
     seeds: tuple[int, ...] = field(default=(0,))
     variants: tuple[str, ...] = field(default=tuple(name for name in VARIANTS if name != ROUNDED))
-    """By name; what the others lose is told against the first."""
+    """Names of variants; what the others lose is told against the first."""
     runs: Path | None = None
-    """Where to keep the runs, each under its variant's name, and to go on with them."""
+    """The folder of the runs, each under its variant's name; unfinished ones go on."""
 
     def __post_init__(self) -> None:
         for name in self.variants:
@@ -50,7 +50,8 @@ class Settings:
 
 
 def run_variant(name: str, settings: Settings, folder: Path) -> Results | None:
-    """Its results; None where training came to nothing, as it may without scaling."""
+    """Train a variant, and return its results; None where training came to nothing, as it may without
+    scaling."""
     args = [settings.data] if settings.data else []
     args += ["--preset", settings.preset] if settings.preset else []
     args += ["--training.epochs", str(settings.epochs), "--run-dir", str(folder)]
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def print_table(found: dict[str, Figures]) -> None:
-    """Differences are to the first variant."""
+    """Print the variants' figures; differences are to the first variant."""
     table = Table(title="Test AP, random negatives")
     for heading in ("", "transductive", "inductive", "difference"):
         table.add_column(heading, justify="left" if not heading else "right")
@@ -86,7 +87,7 @@ def print_table(found: dict[str, Figures]) -> None:
 
 
 def ap_of(figures: Figures, setting: str) -> float:
-    """NaN where there is none."""
+    """Return the AP; NaN where there is none."""
     return float(figures.get(setting, {}).get("random", {}).get("ap", math.nan))
 
 

@@ -52,17 +52,17 @@ class Settings:
     """The main tables, TPNet without some of its parts, TPNet with memories of other widths."""
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int | None = None
-    """At most so many; by default as the preset says, 5 on the built-in log."""
+    """The most epochs; by default as the preset says, 5 on the built-in log."""
     ranks: int | None = None
-    """Of each run; by default one per GPU, or one."""
+    """The number of ranks of each run; by default one per GPU, or one."""
     variants: tuple[str, ...] = PAPER_VARIANTS[1:]
-    """Of ablations, by name."""
+    """Names of the variants that the study of ablations trains."""
     widths: tuple[int, ...] = WIDTHS
-    """Of the memory."""
+    """Widths of the memory that the study of widths trains."""
     config: Path | None = None
     """A TOML file of further settings for all runs, such as launch/four_rtx_3090.toml."""
     out: Path = Path("build/accuracy")
-    """Where runs, tables and pictures are kept."""
+    """The folder of runs, tables and pictures."""
     debug: bool = False
     """Show the traceback of an error."""
 
@@ -81,7 +81,7 @@ class Settings:
             raise InputError("--runs trains nothing and --data is to be trained on; give one of them")
 
     def names(self) -> Iterator[str]:
-        """Of the variants asked for."""
+        """Yield the names of the variants asked for."""
         yield WHOLE
         if "ablations" in self.studies:
             yield from self.variants
@@ -111,7 +111,8 @@ def study(settings: Settings) -> tuple[list[SeedResult], dict[StudyRun, str]]:
 
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[StudyRun]:
-    """Seed by seed, so that all variants have figures early; how long they train is in the folder's name."""
+    """Return the runs, seed by seed, so that all variants have figures early; how long they train is in the
+    folder's name."""
     epochs = settings.epochs or (None if settings.data else BUILTIN_EPOCHS)
     args = ["--evaluation.negatives", *NEGATIVES]
     args += ["--config", str(settings.config)] if settings.config else []
@@ -125,7 +126,7 @@ def plan_runs(settings: Settings, log: StudyLog) -> list[StudyRun]:
 
 
 def report(settings: Settings, results: list[SeedResult], failures: dict[str, str]) -> None:
-    """On the terminal and in files."""
+    """Show the tables on the terminal, and write tables and pictures to files."""
     rows = accuracies(results)
     made, console = sheets(results, rows), Console(width=WIDTH_OF_TERMINAL)
     console.print(*(sheet.for_terminal() for sheet in made), sep="\n")

@@ -21,7 +21,7 @@ PLACES = [(setting, negatives) for setting in SETTINGS for negatives in NEGATIVE
 
 
 def draw_figures(rows: list[Accuracy], folder: Path) -> list[Path]:
-    """Those there is something to draw in."""
+    """Draw those figures that there is something to draw in."""
     mains = [row for row in rows if not is_ablation(row.variant) and width_of(row.variant) is None]
     ablated = [row.dataset for row in rows if is_ablation(row.variant)]
     swept = [row.dataset for row in rows if width_of(row.variant) is not None]
@@ -33,7 +33,7 @@ def draw_figures(rows: list[Accuracy], folder: Path) -> list[Path]:
 
 
 def _draw_mains(rows: list[Accuracy], path: Path) -> list[Path]:
-    """A line of pictures for each dataset and model: AP and AUC."""
+    """Draw a line of pictures for each dataset and model: AP and AUC."""
     groups = list(dict.fromkeys((row.dataset, row.variant) for row in rows))
     figure = _new_figure(11, 3.4 * len(groups))
     for group, line in zip(groups, figure.subplots(len(groups), len(METRICS), squeeze=False), strict=True):
@@ -46,7 +46,7 @@ def _draw_mains(rows: list[Accuracy], path: Path) -> list[Path]:
 
 
 def _draw_settings(axes: "Axes", rows: list[Accuracy]) -> None:
-    """Ours and the paper's, side by side in each setting."""
+    """Draw our figures and the paper's, side by side in each setting."""
     _marks(
         axes, [(_place(row) - 0.1, row.mean, row.std) for row in rows], fmt="o", label=f"ours{_seeds(rows)}"
     )
@@ -77,7 +77,7 @@ def _place(row: Accuracy) -> int:
 
 
 def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
-    """A line for each variant: both settings, and the paper's."""
+    """Draw a line for each variant: both settings, and the paper's."""
     variants = list(
         dict.fromkeys(row.variant for row in rows if row.variant == WHOLE or is_ablation(row.variant))
     )
@@ -99,7 +99,7 @@ def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
 
 
 def _draw_widths(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
-    """A curve for each setting; what the paper's rule for the width gives stands apart."""
+    """Draw a curve for each setting; what the paper's rule for the width gives stands apart."""
     for setting in SETTINGS:
         found, color = only(rows, setting), COLORS[setting]
         swept = [row for (_, name), row in found.items() if width_of(name) is not None]
@@ -127,7 +127,7 @@ def _draw_each(
     path: Path,
     draw: Callable[["Axes", str, list[Accuracy]], None],
 ) -> list[Path]:
-    """A picture for each dataset, two in a line."""
+    """Draw a picture for each dataset, two in a line."""
     names = list(dict.fromkeys(datasets))
     if not names:
         return []
@@ -163,7 +163,7 @@ def _marks(
 
 
 def _legend_below(axes: "Axes") -> None:
-    """Where it hides no mark."""
+    """Place the legend below the axes, where it hides no mark."""
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 
 

@@ -1,4 +1,4 @@
-"""From the results of seeds to figures over seeds, each beside the paper's."""
+"""Figures over seeds, made from the results of each seed, beside the paper's."""
 
 import statistics
 from collections.abc import Iterable, Iterator
@@ -27,10 +27,10 @@ class Accuracy:
     metric: str
     mean: float
     std: float | None
-    """None of a single seed."""
+    """The standard deviation over seeds; None for a single seed."""
     seeds: tuple[int, ...]
     epochs: int
-    """Run, by the seed that took most."""
+    """The epochs that were run, by the seed that took most."""
     width: int | None
     paper: PaperValue | None
 
@@ -39,14 +39,15 @@ class Accuracy:
         return None if self.paper is None else self.mean - self.paper.mean
 
     def as_line(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the row as a dictionary for the line that machines read."""
         known = vars(self) | {"seeds": list(self.seeds), "above_paper": self.above_paper}
         paper = vars(self.paper) if self.paper else None
         return known | {"paper": paper}
 
 
 def accuracies(results: Iterable[SeedResult]) -> list[Accuracy]:
-    """In the order of the results; settings that have no events are left out."""
+    """Return a row for each figure, in the order of the results; settings that have no events are left
+    out."""
     groups: dict[tuple[str, str], list[SeedResult]] = {}
     for one in results:
         groups.setdefault((one.dataset, one.variant), []).append(one)
@@ -78,8 +79,8 @@ def _of_group(group: list[SeedResult]) -> Iterator[Accuracy]:
 
 
 def _paper(one: SeedResult, setting: str, negatives: str, metric: str) -> PaperValue | None:
-    """The main tables are of TPNet, whatever the batching; of ablations the paper has one figure, of widths
-    pictures only."""
+    """Return the paper's figure. The main tables are of TPNet, whatever the batching; of ablations the paper
+    has one figure, of widths pictures only."""
     if width_of(one.variant) is not None:
         return None
     if not is_ablation(one.variant):
@@ -91,7 +92,7 @@ def _paper(one: SeedResult, setting: str, negatives: str, metric: str) -> PaperV
 def only(
     rows: Iterable[Accuracy], setting: str, negatives: str = "random", metric: str = "ap"
 ) -> dict[tuple[str, str], Accuracy]:
-    """By dataset and variant."""
+    """Return the rows of this setting, kind of negatives and metric, by dataset and variant."""
     asked = (setting, negatives, metric)
     return {
         (row.dataset, row.variant): row for row in rows if (row.setting, row.negatives, row.metric) == asked

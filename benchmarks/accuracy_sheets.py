@@ -36,7 +36,7 @@ class Sheet:
 
 
 def sheets(results: list[SeedResult], rows: list[Accuracy]) -> list[Sheet]:
-    """Those there is something to say in."""
+    """Return those sheets that there is something to say in."""
     made = [main_sheet(rows), ablation_sheet(rows), width_sheet(rows), run_sheet(results)]
     return [sheet for sheet in made if sheet.rows]
 
@@ -131,6 +131,6 @@ def _has_ablations(rows: list[Accuracy], dataset: str) -> bool:
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    """Once, where all are the same."""
+    """Return the numbers as text; a single one where all are the same."""
     found = list(numbers)
     return ", ".join(map(str, found if len(set(found)) > 1 else found[:1]))

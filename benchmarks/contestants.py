@@ -65,9 +65,9 @@ class StepTimes:
 
     seconds: list[float]
     waits: list[float]
-    """For rows."""
+    """Seconds of each step spent waiting for rows."""
     all_reduces: list[float]
-    """What backward did not hide of them."""
+    """Seconds of each step's all-reduces that backward did not hide."""
 
 
 class TurnBatches:
@@ -79,7 +79,8 @@ class TurnBatches:
         self.data, self.planner, self.view, self.plan, self.next = data, planner, view, plan, first
 
     def take(self, steps: int) -> Iterator[MemoryRequest[PlannedLinks]]:
-        """The next ones: planning looks many batches ahead, so it is given a view that ends with them."""
+        """Yield the next requests: planning looks many batches ahead, so it is given a view that ends with
+        them."""
         first, self.next = self.next, min(self.next + steps, len(self.plan))
         kept = slice(0, self.next + 1)
         position = int(self.plan.borders[first])
@@ -91,7 +92,7 @@ class TurnBatches:
         )
 
     def __iter__(self) -> Iterator[MemoryRequest[PlannedLinks]]:
-        """All that are left."""
+        """Yield all requests that are left."""
         return self.take(len(self.plan))
 
     def _time_before(self, position: int) -> float:
@@ -126,7 +127,7 @@ class Trainer(Contestant):
         return self.learn_and_look(steps, self._prefetch).seconds
 
     def learn_and_look(self, steps: int, prefetch: int) -> StepTimes:
-        """Steps, and what they wait for."""
+        """Learn some steps, and return their times and what they wait for."""
         requests = self.to_learn.take(steps)
         watch, waits, all_reduces = StopWatch(), StopWatch(), []
         rows = rows_ahead(self._memory, requests, prefetch=prefetch)
@@ -179,7 +180,7 @@ class Published(Contestant):
     """`LiteralTraining` on the same events."""
 
     feature_width = 172
-    """To which the released code pads features, also where there are none."""
+    """The width to which the released code pads features, also where there are none."""
 
     def __init__(self, config: Config, projection_ND: Tensor | None = None) -> None:
         """`projection_ND`: a row for each node and for the padding node; random if None."""

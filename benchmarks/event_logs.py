@@ -33,7 +33,7 @@ _READ_ALL = (
 
 @dataclass(kw_only=True)
 class Settings:
-    """How large, and where."""
+    """The sizes of the logs, the parts that are measured, and the folder."""
 
     rows: Count = 10_000_000
     """Rows of the CSV to convert."""
@@ -44,7 +44,7 @@ class Settings:
     parts: tuple[Part, ...] = get_args(Part)
     """csv, parquet with integer ids, parquet with text ids, an append of a tenth, and a log of our own."""
     folder: Path | None = None
-    """Where to work; by default a temporary folder that is removed afterwards."""
+    """The folder to work in; by default a temporary one that is removed afterwards."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _csv(settings: Settings, folder: Path) -> list[Stage]:
 
 
 def _parquet(settings: Settings, folder: Path) -> list[Stage]:
-    """As many events per node as the paper's random graphs have."""
+    """Measure Parquet files that have as many events per node as the paper's random graphs."""
     return _converted("Parquet", folder, settings.events, max(2, settings.events // 50), text=False)
 
 

@@ -53,25 +53,25 @@ RunBatches = int | Literal["auto"]
 
 @dataclass(kw_only=True)
 class Settings:
-    """What to run it on."""
+    """The ranks, logs and settings of the exchanges that are measured."""
 
     ranks: tuple[int, ...] = (2, 4)
     data: tuple[Path, ...] = ()
-    """Data folders."""
+    """The data folders."""
     random_nodes: Count = 20_000
-    """Of a random log that is measured besides them, as many as the paper's with 1e6 edges; 0: none."""
+    """The nodes of a random log that is measured besides, as many as the paper's with 1e6 edges; 0: none."""
     events: Count = 19_200
     """Events of each log that are measured: three runs of 32 batches, unless told otherwise."""
     warm_up: Count = 19_200
     """Events before them that are exchanged too, but not counted."""
     batch_size: int = 200
     run_batches: tuple[RunBatches, ...] = (1, 8, 32, "auto")
-    """How many batches ranks meet for at once."""
+    """The number of batches that ranks meet for at once."""
     borrowed_rows: Count | None = None
-    """How many copies of others' rows a rank keeps; by default as many as there are."""
+    """The copies of others' rows that a rank keeps; by default as many as there are."""
     modes: tuple[Mode, ...] = ("ends", "neighbors")
     dtypes: tuple[Dtype, ...] = ("float32",)
-    """In what rows travel."""
+    """The types in which rows travel."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Extent:
-    """Which part of a log is exchanged, and in which slices."""
+    """The part of a log that is exchanged, and its slices."""
 
     measured_from: int
     batch_size: int
@@ -94,14 +94,14 @@ class Extent:
 
 @dataclass
 class RankFigures:
-    """Of the measured runs of one rank."""
+    """Counts of the measured runs of one rank."""
 
     rows: ExchangeStats
     lookups: ExchangeStats
     simulated_bytes: int = 0
-    """Of layers 1 and above that would be borrowed if nothing were there."""
+    """Bytes of layers 1 and above that would be borrowed if none were there already."""
     layers_replayed: int = 0
-    """Of ends of events, as often as layers of their rows are changed."""
+    """Ends of events, each counted as often as it changes a layer of a row."""
 
 
 class RankExchange:
@@ -140,7 +140,7 @@ class RankExchange:
         return RankFigures(self.memory.exchange.stats, self.neighbors.exchange.stats)
 
     def _plans(self, start: int, stop: int, figures: RankFigures) -> Iterator[RunPlan]:
-        """Of the runs of these events."""
+        """Yield the plans of the runs of these events."""
         while start < stop:
             end = min(stop, start + self.memory.run_length.batches() * self.extent.batch_size)
             firsts = range(start, end, self.extent.batch_size)
@@ -155,7 +155,8 @@ class RankExchange:
         return BatchEvents(self.log.src[rows], self.log.dst[rows], self.log.time[rows])
 
     def _reads(self, firsts: range, batches: list[BatchEvents]) -> list[Tensor | None]:
-        """Of each batch the nodes that this rank's slice reads, with one look-up of neighbours for all."""
+        """Return for each batch the nodes that this rank's slice reads, with one look-up of neighbours for
+        all."""
         if self.mode == "record":
             return [None] * len(batches)
         slices = [self.slices.slice_of(len(batch)) for batch in batches]
@@ -204,7 +205,7 @@ def build_neighbors(world: World, log: Log, own: range) -> ShardedNeighbors:
 def summarise(
     log: Log, num_ranks: int, variant: Variant, events: int, ranks: list[RankFigures]
 ) -> dict[str, Any]:
-    """A rank's, mean over ranks; collectives are the same on all."""
+    """Return the figures of a rank, mean over ranks; collectives are the same on all."""
     rows, lookups = ranks[0].rows, ranks[0].lookups
     received = sum(rank.rows.bytes_received for rank in ranks) / num_ranks
     simulated = sum(rank.simulated_bytes for rank in ranks) / num_ranks

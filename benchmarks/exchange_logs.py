@@ -13,9 +13,9 @@ from tpnet_dist.config.schema import default_width
 from tpnet_dist.events import EventColumns, EventLog
 
 AVERAGE_DEGREE = 100
-"""Of the paper's random graphs: 1e6 edges have 2e4 nodes, and rows of width 140."""
+"""The average degree of the paper's random graphs: 1e6 edges have 2e4 nodes, and rows of width 140."""
 EVENTS_PER_RANDOM_NODE = 25
-"""Before the first exchanged one: so nearly every node has 20 neighbours."""
+"""Events per node before the first exchanged one, so many that nearly every node has 20 neighbours."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Log:
     num_nodes: int
     width: int
     first: int
-    """Where exchanged events begin; what lies before them is history for the neighbours."""
+    """The number of the first exchanged event; those before it are history for the neighbours."""
     src: Tensor
     dst: Tensor
     time: Tensor
 
 
 def real_log(folder: Path, count: int) -> Log:
-    """About the middle of it."""
+    """Read a log, of which the events about its middle are measured."""
     log = EventLog(folder)
     first = max(0, (len(log) - count) // 2)
     events = log.read(0, min(len(log), first + count))

@@ -18,24 +18,25 @@ class SeedResult:
     """One seed of one run."""
 
     dataset: str
-    """As the preset is called, or the data folder."""
+    """The name of the preset, or the data folder."""
     variant: str
     seed: int
     test: Figures
     width: int | None
-    """Of the memory; None where it is not known any more."""
+    """The width of the memory; None where it is not known any more."""
     best_epoch: int
     epochs_run: int
     ranks: int
     batching: str
     protocol: str
     differences: str
-    """Of the log from the paper's."""
+    """How the log differs from the paper's, as text."""
     run: Path
 
 
 def results_of(run: Path, *, dataset: str | None = None, base: Config | None = None) -> list[SeedResult]:
-    """`base`: against which the run is named; by default the preset of its dataset."""
+    """Return the results of a run. `base`: the settings that its variant is named against; by default the
+    preset of its dataset."""
     results, config = _read(run)
     folder = Path(config.data.folder)
     dataset = dataset or dataset_of(folder)
@@ -60,21 +61,21 @@ def results_of(run: Path, *, dataset: str | None = None, base: Config | None = N
 
 
 def read_runs(places: tuple[Path, ...]) -> list[SeedResult]:
-    """Of runs, and of all finished runs within folders."""
+    """Return the results of these runs, and of all finished runs within these folders."""
     results = [result for place in places for run in _runs_at(place) for result in results_of(run)]
     refuse_repeated(results)
     return in_order(results)
 
 
 def in_order(results: list[SeedResult]) -> list[SeedResult]:
-    """By the paper's datasets, variants and seeds."""
+    """Return the results in the paper's order of datasets, then by variant and seed."""
     return sorted(
         results, key=lambda one: (dataset_order(one.dataset), _variant_order(one.variant), one.seed)
     )
 
 
 def refuse_repeated(results: list[SeedResult]) -> None:
-    """One seed counted twice makes no mean of two."""
+    """Refuse a seed that is counted twice, which makes no mean of two."""
     seen: dict[tuple[str, str, int], Path] = {}
     for one in results:
         other = seen.setdefault((one.dataset, one.variant, one.seed), one.run)

@@ -17,14 +17,14 @@ from typing import Any
 import torch
 
 Foreign = Any
-"""Of the other edition: today's types do not know it."""
+"""An object of the other edition, which today's types do not know."""
 HOPS = 3
 DECAY = 1e-6
 WARM_UP_RUNS = 4
 
 
 def random_batches(nodes: int, batch_size: int) -> Iterator[Foreign]:
-    """Uniform pairs, one event per second, for ever."""
+    """Yield uniform pairs, one event per second, for ever."""
     batch_events = import_module("tpnet_dist.memory.plan").BatchEvents
     generator, first = torch.Generator().manual_seed(0), 0
     while True:
@@ -39,7 +39,7 @@ def record_run(memory: Foreign, run: list[Foreign]) -> None:
 
 
 def record_for(memory: Foreign, batches: Iterator[Foreign], seconds: float) -> dict[str, float]:
-    """At least one run; what recording it took, not what making its events did."""
+    """Record runs for some seconds, at least one; return what recording took, without making the events."""
     run_batches = import_module("tpnet_dist.memory.pipeline").BATCHES_PER_PLAN
     took = {"events": 0.0, "seconds": 0.0, "cpu_seconds": 0.0}
     while not took["events"] or took["seconds"] < seconds:

@@ -22,12 +22,12 @@ from tpnet_dist.files.atomic_write import atomic_write
 
 PROGRAM = "python -m benchmarks.keep"
 KEYS = ("benchmark", "results", "date", "commit", "versions", "machine")
-"""Without which nobody can tell what a figure is worth."""
+"""The keys without which nobody can tell what a figure is worth."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Under which name, and where."""
+    """The name that a result is kept under, and the folder."""
 
     name: Annotated[Positional[str], arg(metavar="[NAME]")] = ""
     folder: Path = Path(__file__).parent / "results"
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def keep(line: str, folder: Path, name: str = "") -> Path:
-    """The file made of it."""
+    """Keep a line of results; return the file made of it."""
     content = _content(line)
     name = name or content["benchmark"]
     if not re.fullmatch(r"\w+", name):

@@ -22,7 +22,7 @@ class Measured:
 
 
 def run_python(*args: object, environment: Mapping[str, str] | None = None) -> Measured:
-    """`python ARGS…`, a module or code, which must succeed; `environment`: variables added to ours."""
+    """Run `python ARGS…`, a module or code, which must succeed; `environment`: variables added to ours."""
     with tempfile.TemporaryDirectory(prefix="measured-") as name:
         peak, output = Path(name, "peak"), Path(name, "output")
         command = [sys.executable, "-m", "benchmarks.own_peak", str(peak), *map(str, args)]

@@ -30,7 +30,7 @@ class StopWatch:
     _last: float = field(default_factory=time.perf_counter)
 
     def start(self) -> None:
-        """What was before does not count."""
+        """Start the clock; time that passed before does not count."""
         self._last = time.perf_counter()
 
     def lap(self) -> float:
@@ -42,7 +42,7 @@ class StopWatch:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Of some seconds: the median, and what nine of ten stay below."""
+    """The median of some seconds, and the time that nine of ten stay below."""
 
     p50: float
     p90: float
@@ -59,12 +59,13 @@ def seconds_of(act: Callable[[], object]) -> float:
 
 
 def repeated_seconds(acts: Iterable[Callable[[], object]], *, warm_up: int) -> list[float]:
-    """Of each, but the first few; what an act works on is made while the clock stands."""
+    """Return the seconds of each act but the first few; what an act works on is made while the clock
+    stands."""
     return [seconds_of(act) for act in acts][warm_up:]
 
 
 def repeat_for(seconds: float) -> Iterator[int]:
-    """Numbers from 0, at least one, until the time is over."""
+    """Yield numbers from 0, at least one, until the time is over."""
     started, number = time.perf_counter(), 0
     while number == 0 or time.perf_counter() - started < seconds:
         yield number
@@ -74,7 +75,7 @@ def repeat_for(seconds: float) -> Iterator[int]:
 def take_turns(
     acts: Mapping[Name, Callable[[], Taken]], *, turns: int, warm_up: int = 1
 ) -> dict[Name, list[Taken]]:
-    """What each act returned, turn by turn: all act once before any does again."""
+    """Return what each act returned, turn by turn: all act once before any does again."""
     taken: dict[Name, list[Taken]] = {name: [] for name in acts}
     for turn in range(warm_up + turns):
         for name, act in acts.items():
@@ -85,12 +86,13 @@ def take_turns(
 
 
 def resident_bytes() -> int:
-    """Of this process, now."""
+    """Return the bytes of memory that are resident for this process now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def release_free_memory() -> None:
-    """Of malloc, so that what is resident is in use: it may keep what was freed for the next to come."""
+    """Make malloc return what was freed, which it may keep for later, so that resident memory is memory in
+    use."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

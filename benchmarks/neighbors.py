@@ -34,14 +34,14 @@ WARM_UP, REPEATS = 5, 100
 
 @dataclass(kw_only=True)
 class Settings:
-    """How large, how uneven, how many threads."""
+    """The size and skew of the graph, and the number of threads."""
 
     events: Count = 10_000_000
     nodes: Count = 200_000
     skew: float = 1.0
-    """1: all nodes alike; 3: few have most events."""
+    """The skew of the nodes' events; 1: all nodes alike; 3: few have most events."""
     threads: int = 1
-    """Of torch, for the look-ups."""
+    """The number of torch's threads during look-ups."""
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def random_log(events: int, nodes: int, skew: float) -> Callable[[], Iterator[Ev
 def measure_build(
     chunks: Callable[[], Iterator[EventChunk]], nodes: int, events: int
 ) -> tuple[NeighborIndex, dict[str, Any]]:
-    """Once for the clock, once for the memory, since tracing costs time."""
+    """Build the index once for the clock and once for the memory, since tracing costs time."""
     seconds = seconds_of(lambda: build_neighbor_index(chunks, 0, nodes))
     tracemalloc.start()
     index = build_neighbor_index(chunks, 0, nodes)
@@ -93,7 +93,7 @@ def measure_build(
 
 
 def measure_lookups(index: NeighborIndex, kind: str, label: str) -> dict[str, Any]:
-    """Fresh queries every time, so that no answer lies in a cache already."""
+    """Time look-ups, with fresh queries every time, so that no answer lies in a cache already."""
     generator = torch.Generator().manual_seed(1)
     size, key = QUERIES[label], SampleKey(seed=0, epoch=0)
     number_B = torch.arange(size)

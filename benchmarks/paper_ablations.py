@@ -16,7 +16,7 @@ _PERCENT: dict[str, tuple[tuple[float, float] | None, ...]] = {
 
 
 def paper_ablation(dataset: str, variant: str) -> PaperValue | None:
-    """None where the paper has no such figure."""
+    """Return the paper's figure; None where it has no such figure."""
     if dataset not in _PERCENT or variant not in PAPER_VARIANTS[1:]:
         return None
     value = _PERCENT[dataset][PAPER_VARIANTS.index(variant) - 1]

@@ -45,27 +45,28 @@ TOLERANCES = {
     "scoring_ms": 0.30,
     **{f"{phase}_bytes": 0.0 for phase in PHASES},
 }
-"""By how much of what is measured a figure may be missed: bytes by none."""
+"""The share of what is measured by which a figure may miss it; bytes may not at all."""
 Line = dict[str, Any]
 
 
 @dataclass(kw_only=True)
 class Settings:
-    """What to compare with what."""
+    """The machine's description and the study that the planner's figures are compared with."""
 
     device: str
     """A file that `tpnet_dist.plan --calibrate` wrote on this machine."""
     study: Path = Path("build/scalability")
     logs: Path = Path("build/scalability/logs")
-    """Where the study's logs are."""
+    """The folder of the study's logs."""
     most_edges: float = 1e7
-    """Of larger logs bytes are left out where they were recorded by node: planning all batches takes long."""
+    """The edges of the largest log whose bytes are compared if it was recorded by node: planning takes
+    long."""
     report_only: bool = False
     """End with exit code 0 also when a figure is not near enough, as in a study that is short and noisy."""
 
 
 def compare(line: Line, folder: Path, device: Device, *, count_recording: bool = True) -> Line:
-    """One case: predicted and measured; None for bytes that were not counted."""
+    """Compare predicted and measured figures of one case; None for bytes that were not counted."""
     config, data, ranks = Config(), DataTraffic(EventLog(folder), Config()), line["ranks"]
     steps = line["circumstances"]["steps"] + WARM_UP_STEPS
     by_node = line["layout"] == "nodes" and ranks > 1
@@ -107,14 +108,15 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
 
 
 def is_within(name: str, both: dict[str, float]) -> bool:
-    """Whether a figure is as near to the measured one as it has to be."""
+    """Return whether a figure is as near to the measured one as it has to be."""
     return abs(both["predicted"] - both["measured"]) <= TOLERANCES[name] * both["measured"]
 
 
 def traffic_of(
     data: DataTraffic, counter: TrafficCounter, num_ranks: int, steps: int, *, count_recording: bool
 ) -> dict[str, list[RowTraffic]]:
-    """By phase and rank, as the study goes: record all but the last batches, learn from the next, score.
+    """Return traffic by phase and rank, as the study goes: record all but the last batches, learn from the
+    next, score.
 
     Recording by columns leaves no row of others behind: without counting it, the steps come to the same.
     """
@@ -128,7 +130,8 @@ def traffic_of(
 
 
 def bytes_of_swap(config: Config, log: LogShape, num_ranks: int) -> int:
-    """Of all ranks: each has some columns of all nodes, and sends all of them but those of its own nodes."""
+    """Return the bytes that all ranks send: each has some columns of all nodes, and keeps those of its own
+    nodes."""
     nodes, width = memory_nodes(config, log), memory_width(config.memory, log)
     blocks, columns = Blocks(nodes, num_ranks), even_borders(width, num_ranks)
     sent = sum(
@@ -165,7 +168,7 @@ def _cell(name: str, both: dict[str, float] | None) -> str:
 
 
 def all_within(figures: list[Line]) -> dict[str, bool]:
-    """By figure: in every case that has it."""
+    """Return for each figure whether it is near enough in every case that has it."""
     return {name: all(line[name]["is_within"] for line in figures if line[name]) for name in TOLERANCES}
 
 
@@ -178,7 +181,7 @@ def main() -> None:
 
 
 def _run(settings: Settings) -> list[str]:
-    """Which figures are not near enough in every case."""
+    """Compare the figures, and return those that are not near enough in every case."""
     device, file = device_named(settings.device), settings.study / "figures.jsonl"
     if not file.exists():
         raise InputError(f"{file}: there is no study; run python -m benchmarks.scalability first")

@@ -39,22 +39,22 @@ TARGET_EVENTS_PER_SECOND = 20_000
 
 @dataclass(kw_only=True)
 class Settings:
-    """On what, and how much of it."""
+    """The log, and how many pairs, links, sources and events are measured on it."""
 
     data: Path | None = None
     """A data folder; by default a random log of UCI's size."""
     events: Count = UCI_EVENTS
-    """Of that log."""
+    """The number of events of the random log."""
     pairs: Count = 1_000_000
-    """Scored from a file."""
+    """The number of pairs scored from a file."""
     links: Count = 20_000
-    """Scored in one call."""
+    """The number of links scored in one call."""
     sources: Count = 20
-    """Ranked, each against all destinations."""
+    """The number of sources whose destinations are ranked, each against all."""
     observed: Count = 20_000
-    """Events, in calls of 200 and one by one."""
+    """The number of events that are observed, in calls of 200 and one by one."""
     threads: int = 1
-    """Of torch."""
+    """The number of torch's threads."""
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def random_data(folder: Path, events: int) -> Path:
 
 
 def untrained_checkpoint(data: Path, path: Path) -> Path:
-    """The published model with weights as drawn, as a run would keep it."""
+    """Save the published model with weights as drawn, as a run would keep it."""
     config = Config(data=DataConfig(folder=str(data)), memory=MemoryConfig(decay=UCI_DECAY))
     log = EventLog(data)
     facts = {"epoch": 0, "seed": 0, "log_id": log.manifest.log_id, "config": dict(values_of(config))}
@@ -126,7 +126,7 @@ def measure_calls(checkpoint: Path, settings: Settings) -> dict[str, Any]:
 
 
 def measure_file(checkpoint: Path, log: EventLog, folder: Path, count: int) -> dict[str, Any]:
-    """By the command line: all pairs, and one alone, which is what loading takes."""
+    """Measure the command line with all pairs, and with one alone, which shows what loading takes."""
     raw = log.raw_ids().column("raw_id").to_numpy()
     draw = np.random.default_rng(1)
     alone, whole = (

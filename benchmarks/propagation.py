@@ -49,28 +49,28 @@ from tpnet_dist.memory.memory import Memory
 PROGRAM = "python -m benchmarks.propagation"
 LITERAL_TURNS = 3
 LITERAL_SECONDS = 0.3
-"""Of a turn of the literal form, which has at least one batch."""
+"""The seconds of a turn of the literal form, which has at least one batch."""
 STAGES = ("plan", "borrow", "record")
 
 
 @dataclass(kw_only=True)
 class Settings:
-    """Which sizes, for how long, against whom."""
+    """The sizes, the time for each, and what is compared."""
 
     edges: tuple[Count, ...] = (100_000, 1_000_000, 10_000_000, 100_000_000)
     """Edges of the random graphs; average degree 100."""
     batch_sizes: tuple[Count, ...] = (200, 2000)
     """Events per timestamp batch."""
     seconds: float = 5.0
-    """How long each figure is measured, over all turns."""
+    """The time that each figure is measured for, over all turns."""
     turns: int = 5
-    """Of those that take turns; one more comes first and is not counted."""
+    """The number of turns of contestants that take turns; one more comes first and is not counted."""
     against: str | None = None
     """A commit up to 30406be: compare with the first edition of the memory as it was there."""
     ranks: int = 1
     """Compare so many ranks of one thread with one."""
     layout: tuple[Layout, ...] = ("columns", "nodes")
-    """How several ranks share the work."""
+    """The ways in which several ranks share the work."""
     rank_events: Count = 1_000_000
     """About so many are recorded in a turn of several ranks."""
     busy_core: bool = False
@@ -94,10 +94,10 @@ class Figures:
     plan_us: float
     borrow_us: float
     record_us: float
-    """Of a batch, by stage."""
+    """Microseconds that each stage takes per batch: planning, borrowing, recording."""
     batch_p50_us: float
     batch_p90_us: float
-    """Of a batch's share of what is recorded at once."""
+    """Microseconds of a batch's share of what is recorded at once."""
     ns_per_event_and_float: float
     """Seconds per event divided by the floats of a row, L·D."""
     literal_batch_us: float
@@ -141,12 +141,12 @@ def record_run(memory: Memory, run: EventRun) -> BatchTimes:
     seconds = memory.exchange.stats.seconds
     before = [seconds.get(name, 0.0) for name in STAGES]
     whole = seconds_of(lambda: memory.catch_up([run], run.num_events))
-    stages = [seconds[name] - earlier for name, earlier in zip(STAGES, before, strict=True)]
+    stages = [seconds.get(name, 0.0) - earlier for name, earlier in zip(STAGES, before, strict=True)]
     return BatchTimes(whole / run.num_batches, tuple(stage / run.num_batches for stage in stages))
 
 
 def figures_of(size: Size, times: list[BatchTimes], *, ours: float, theirs: float, resident: int) -> Figures:
-    """`ours`, `theirs`: seconds of a batch where we and the literal form took turns."""
+    """Summarise times. `ours`, `theirs`: seconds of a batch where we and the literal form took turns."""
     totals = [one.whole for one in times]
     mean, taken, floats = statistics.fmean(totals), Quantiles.of(totals), (HOPS + 1) * size.width
     by_stage = zip(*(one.stages for one in times), strict=True)
@@ -168,7 +168,7 @@ def figures_of(size: Size, times: list[BatchTimes], *, ours: float, theirs: floa
 
 
 def compare(memory: Memory, literal: LiteralMemory, size: Size) -> tuple[float, float]:
-    """Median seconds per batch of both, alternating."""
+    """Return median seconds per batch of both, alternating."""
     memory.reset(0)
     literal.time = None  # its clock starts with the batches
     ours, theirs = random_runs(size.nodes, size.batch_size), random_runs(size.nodes, size.batch_size, 1)

@@ -50,13 +50,13 @@ class Comparison:
     width: int
     batch_size: int
     events_per_second: float
-    """Of today's edition on a quiet machine."""
+    """Events per second of today's edition on a quiet machine."""
     others_per_second: float
-    """Of the earlier edition, or of today's beside a spinning process."""
+    """Events per second of the earlier edition, or of today's beside a spinning process."""
     ratio: float
     """The first over the second, median over turns."""
     cpu_ratio: float
-    """The same of events per second of processor time: what is left of it where others use the cores too."""
+    """The ratio of events per second of processor time: what is left of it where others use the cores too."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from tpnet_dist.memory.walks import Walk
 Layout = Literal["columns", "nodes"]
 SECONDS_PER_TASK = 3600.0
 BORROWED_BYTES = GIB
-"""What copies of other ranks' rows may take on a rank, by node."""
+"""The bytes that copies of other ranks' rows may take on a rank, by node."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Turn:
     recording: float
     whole: float
     stages: dict[str, float]
-    """Of the exchange's stats."""
+    """Seconds by stage, from the exchange's stats."""
     bytes_received: int
 
 
@@ -70,15 +70,15 @@ class RankComparison:
     layout: Layout
     ranks: int
     events_per_second: float
-    """Of recording alone."""
+    """Events per second of recording alone."""
     whole_events_per_second: float
     of_one_rank: float
     """Events per second of recording, over those of one rank."""
     whole_of_one_rank: float
     us_per_event: dict[str, float]
-    """By stage, mean over ranks and turns."""
+    """Microseconds per event by stage, mean over ranks and turns."""
     bytes_per_event: float
-    """That came to a rank, mean over ranks and turns."""
+    """Bytes per event that came to a rank, mean over ranks and turns."""
 
 
 class TimedRuns:
@@ -133,7 +133,7 @@ def recorder_of(world: World, size: Size, layout: Layout) -> RankRecorder:
 def measure_ranks(
     sizes: list[Size], ranks: int, layouts: tuple[Layout, ...], *, events: int, turns: int
 ) -> list[RankComparison]:
-    """About so many events each turn."""
+    """Compare numbers of ranks, on about so many events each turn."""
     tasks = [
         Task(size, layout, max(1, events // RUN_BATCHES // size.batch_size))
         for size in sizes

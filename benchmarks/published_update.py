@@ -13,7 +13,7 @@ from reference.literal import LiteralMemory
 
 
 class PublishedUpdate(LiteralMemory):
-    """Of the walk `decay`; the verbs are those of `LiteralMemory`."""
+    """The published update of the walk `decay`; its methods are those of `LiteralMemory`."""
 
     def __init__(self, projection_ND: Tensor, hops: int, decay: float) -> None:
         num_nodes, width = projection_ND.shape

@@ -43,14 +43,14 @@ SECONDS_PER_TASK = 3600.0
 
 @dataclass(kw_only=True)
 class Settings:
-    """How large, and on how many ranks."""
+    """The size of the graph, and the numbers of ranks."""
 
     events: Count = 10_000_000
     ranks: tuple[int, ...] = (1, 2, 4)
     recorded_batches: int = 64
-    """Of 200 events, recorded by all ranks together."""
+    """The number of batches of 200 events that all ranks together record."""
     catch_up: CatchUp = "auto"
-    """How: the memory's setting."""
+    """The memory's setting `catch_up`: how the events are recorded."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RankMemory:
     rows: int
     neighbors: int
     peak: int
-    """Resident, beyond what it had before."""
+    """The peak of resident memory, beyond what the process had before."""
 
     @property
     def tables(self) -> int:
@@ -79,7 +79,7 @@ def measure_rank(
 
 
 def build_and_record(world: World, folder: str, recorded_batches: int, catch_up: CatchUp) -> tuple[int, int]:
-    """Returns the bytes of rows and of neighbours."""
+    """Build the index and record events; return the bytes of rows and of neighbours."""
     log = EventLog(folder)
     config = Config(data=DataConfig(folder=folder), memory=MemoryConfig(catch_up=catch_up))
     everything, blocks = EventView(log, 0, len(log)), Blocks(log.num_nodes, world.num_ranks)
@@ -93,7 +93,7 @@ def build_and_record(world: World, folder: str, recorded_batches: int, catch_up:
 
 
 def summarise(number: int, ranks: list[RankMemory], alone: RankMemory) -> dict[str, Any]:
-    """Of the largest rank; each share of the ideal, which is a part of what one rank takes alone."""
+    """Return the largest rank's figures; its shares are of the ideal, a part of what one rank takes alone."""
     largest = max(ranks, key=lambda rank: rank.peak)
     return {
         "ranks": number,

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 COLLECTIVE_TIMEOUT = timedelta(seconds=60)
 TASK_SECONDS = 120.0
 SECONDS_FOR_OTHERS_TO_FAIL = 0.3
-"""Where one rank dies, another may be the first to complain."""
+"""The time in which other ranks may fail too: where one dies, another may be the first to complain."""
 
 
 class RankFailure(Exception):
@@ -39,7 +39,7 @@ class RankFailure(Exception):
 
 @dataclass(frozen=True)
 class Failed:
-    """What there is of a rank instead of a result."""
+    """A rank's failure, in place of its result."""
 
     message: str
 
@@ -73,7 +73,8 @@ class RankPool:
     def run(
         self, function: Callable[..., Result], *args: object, seconds: float = TASK_SECONDS
     ) -> list[Result]:
-        """`function(world, *args)` on every rank, which must be found by name; results in order of ranks."""
+        """Run `function(world, *args)` on every rank, which must be found by name; results in order of
+        ranks."""
         task = pickle.dumps((function, args))
         if not self._ranks:
             self._start()
@@ -141,7 +142,8 @@ class PoolWorld(World):
     in_use: list[dist.ProcessGroup] = field(default_factory=list, compare=False)
 
     def new_exchange(self) -> RankExchange:
-        """All ranks ask in the same order, so all get the same group; here a world of one has one too."""
+        """Make an exchange. All ranks ask in the same order, so all get the same group; here a world of one
+        has one too."""
         if not self.stock:
             group = dist.new_group(timeout=self.timeout)
             assert isinstance(group, dist.ProcessGroup)
@@ -172,7 +174,7 @@ class RankPools:
 
 @contextmanager
 def world_of_one() -> Iterator[World]:
-    """A gloo world in this process, for what wants one also on a single rank."""
+    """Yield a gloo world in this process, for what wants one also on a single rank."""
     dist.init_process_group(
         "gloo",
         store=dist.HashStore(),  # type: ignore[attr-defined]
@@ -189,7 +191,7 @@ def world_of_one() -> Iterator[World]:
 def _serve(
     connection: Connection, rank: int, num_ranks: int, meeting_point: Path, keeps_groups: bool
 ) -> None:
-    """A rank's life: join the others, then do one task after another until the pipe ends."""
+    """Live as a rank: join the others, then do one task after another until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started the pool ends it
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -222,7 +224,8 @@ def _world_on_host(rank: int, num_ranks: int) -> PoolWorld:
 
 
 def _answer(task: bytes, world: World) -> bytes:
-    """Tensors go through the pipe as bytes: shared memory would outlive a rank that is killed."""
+    """Do a task, and return the answer. Tensors go through the pipe as bytes: shared memory would outlive a
+    rank that is killed."""
     try:
         function, args = pickle.loads(task)
         return pickle.dumps(function(world, *args))

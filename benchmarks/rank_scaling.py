@@ -27,7 +27,7 @@ SECONDS_PER_TASK = 3600.0
 
 @dataclass(frozen=True)
 class Launch:
-    """So many ranks of one thread."""
+    """A number of ranks of one thread each, and their prefetch."""
 
     ranks: int
     prefetch: int
@@ -42,13 +42,13 @@ class RankFigures:
     step_p50_ms: float
     step_p90_ms: float
     events_per_second: float
-    """Over whole turns."""
+    """Events per second over whole turns."""
     times_first: float
-    """Against the first number of ranks with the same prefetch."""
+    """The speed over that of the first number of ranks with the same prefetch."""
     wait_share: float
-    """Of a step, waiting for rows; mean over ranks and steps."""
+    """The share of a step spent waiting for rows; mean over ranks and steps."""
     all_reduce_share: float
-    """Of a step, gradients travelling that backward does not hide."""
+    """The share of a step in which gradients travel that backward does not hide."""
 
     @property
     def exposed_share(self) -> float:
@@ -56,7 +56,7 @@ class RankFigures:
 
 
 def measure_ranks(config: Config, ranks: tuple[int, ...], *, steps: int, turns: int) -> list[RankFigures]:
-    """One turn more comes first and is not counted."""
+    """Time the ranks' steps in turns; one turn more comes first and is not counted."""
     prefetches = dict.fromkeys([config.memory.prefetch, 0])
     launches = [Launch(number, prefetch) for prefetch in prefetches for number in dict.fromkeys(ranks)]
     with ExitStack() as stack:

@@ -14,8 +14,8 @@ EVENTS_PER_SECOND = 4
 def write_raw_parquet(
     path: Path, *, events: int, nodes: int, text: bool, seed: int = 0, after: int = 0
 ) -> None:
-    """Uniform pairs among so many nodes, in order of time; ids are numbers, or names of about ten letters.
-    `after`: how many events came before."""
+    """Write uniform pairs among so many nodes, in order of time; ids are numbers, or names of about ten
+    letters. `after`: how many events came before."""
     draw, time = np.random.default_rng(seed), 1_600_000_000
     id_type = pa.string() if text else pa.int64()
     schema = pa.schema([("src", id_type), ("dst", id_type), ("time", pa.int64())])

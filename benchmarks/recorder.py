@@ -24,13 +24,13 @@ from tpnet_dist.memory.walks import Walk
 HOPS = 3
 DECAY = 1e-6
 RUN_BATCHES = 128
-"""As many as a memory records at once of batches that nobody reads."""
+"""The most batches that a memory records at once where nobody reads them."""
 WARM_UP_RUNS = 12
 """The memory takes twice as many batches at once each time, until it takes all."""
 
 
 def random_runs(nodes: int, batch_size: int, batches: int = RUN_BATCHES) -> Iterator[EventRun]:
-    """Uniform pairs, one event per second, for ever."""
+    """Yield runs of uniform pairs, one event per second, for ever."""
     draw, first, count = np.random.default_rng(0), 0, batches * batch_size
     border = np.arange(0, count + 1, batch_size)
     while True:
@@ -40,14 +40,14 @@ def random_runs(nodes: int, batch_size: int, batches: int = RUN_BATCHES) -> Iter
 
 
 def new_memory(nodes: int, width: int) -> Memory:
-    """With buffers as a training process has them."""
+    """Make a memory whose buffers are kept as in a training process."""
     keep_large_buffers()
     torch.set_num_threads(1)
     return Memory(nodes, Walk("decay", HOPS, DECAY), width)
 
 
 def record_for(memory: Memory, runs: Iterator[EventRun], seconds: float) -> dict[str, float]:
-    """At least one run; what recording it took, not what making its events did."""
+    """Record runs for some seconds, at least one; return what recording took, without making the events."""
     took = {"events": 0.0, "seconds": 0.0, "cpu_seconds": 0.0}
     while not took["events"] or took["seconds"] < seconds:
         run = next(runs)

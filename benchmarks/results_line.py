@@ -36,7 +36,7 @@ def _circumstances() -> dict[str, Any]:
 
 
 def commit_of_code() -> str:
-    """Where files were changed since, with `-dirty-` and a hash of what they are now."""
+    """Return the commit; where files were changed since, with `-dirty-` and a hash of what they are now."""
     commit = _git("describe", "--always", "--dirty")
     if not commit.endswith("-dirty"):
         return commit or "unknown"
@@ -46,7 +46,7 @@ def commit_of_code() -> str:
 
 
 def hash_of_code(*places: str) -> str:
-    """Of what these files, and folders with all that is in them, hold now, committed or not."""
+    """Return a hash of what these files, and all files within these folders, hold now, committed or not."""
     found = hashlib.sha256()
     for place in places:
         path = _ROOT / place
@@ -60,7 +60,7 @@ def hash_of_code(*places: str) -> str:
 
 
 def _git(*args: str) -> str:
-    """What it says; nothing where this is no repository."""
+    """Return what git prints; an empty text where this is no repository."""
     found = subprocess.run(["git", *args], cwd=_ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip()
 

@@ -58,34 +58,36 @@ CODE = {
     "dense-kept": _DENSE,
     "stored": (*_RIVALS, "benchmarks/stored_walks.py"),
 }
-"""What runs for a case: once it is changed, the case is measured anew; nothing else has that effect."""
+"""The files that a case of each contestant runs. Once one is changed, the case is measured anew; nothing else
+has that effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Which sizes, on how many ranks, against whom."""
+    """The sizes, the numbers of ranks, and the rivals."""
 
     edges: tuple[Count, ...] = (100_000, 1_000_000, 10_000_000, 100_000_000)
     ranks: tuple[int, ...] = (1, 2)
     device: Literal["cpu", "cuda"] | None = None
-    """By default GPUs if torch sees any."""
+    """The device; by default GPUs if torch sees any."""
     steps: int = 10
     """Training steps timed at the end of each log, and as many of scoring."""
     rivals: tuple[Rival, ...] = ("dense", "dense-kept", "stored")
     rival_seconds: float = 300.0
-    """How long a rival may take for a log."""
+    """The seconds that a rival may take for a log."""
     stored_seconds: float | None = None
-    """How long `stored` may take, where that is not `rival_seconds`."""
+    """The seconds that `stored` may take, where that is not `rival_seconds`."""
     rival_memory_gib: float = 12.0
-    """How much memory it may take."""
+    """The memory that a rival may take."""
     rivals_up_to: Count = 10_000_000
     """Edges of the largest log on which a rival is tried that ran out of time on a smaller one."""
     out: Path = Path("build/scalability")
     logs: Path = Path("build/scalability/logs")
-    """Where logs are made and found again; that of 1e8 edges takes about 0.7 GB."""
+    """The folder in which logs are made and found again; that of 1e8 edges takes about 0.7 GB."""
 
     def check(self) -> None:
-        """Not as it is made: tyro would put what is wrong in a box of its own."""
+        """Refuse settings that make no sense. This is not done at construction, since tyro would put the
+        error in a box of its own."""
         if self.device == "cuda" and not torch.cuda.is_available():
             raise InputError("--device cuda: torch sees no GPU here; leave it away, or say cpu")
         for name, values in (("edges", self.edges), ("ranks", self.ranks), ("steps", (self.steps,))):
@@ -127,9 +129,9 @@ class Study:
         self.commit = commit_of_code()
         self.codes = {name: hash_of_code(*places) for name, places in CODE.items()}
         self.lines: list[Line] = []
-        """All that were ever measured into this folder."""
+        """All lines that were ever measured into this folder."""
         self.done: dict[Case, Line] = {}
-        """Those of the same code and settings."""
+        """The lines measured with the same code and settings."""
 
     def run(self) -> list[Line]:
         self.settings.out.mkdir(parents=True, exist_ok=True)
@@ -155,7 +157,8 @@ class Study:
                 yield Case(edges, rival, 1)
 
     def _circumstances(self, case: Case) -> Line:
-        """What a case's figures depend on: those of others do not concern it."""
+        """Return what a case's figures depend on; what only other contestants depend on does not concern
+        it."""
         settings = self.settings
         if case.contestant == "ours":
             device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -192,7 +195,7 @@ class Study:
             file.writelines(json.dumps(one).encode() + b"\n" for one in self.lines)
 
     def _why_not(self, case: Case) -> Line | None:
-        """The failure of a rival at a smaller size that makes this one hopeless."""
+        """Return the failure of a rival at a smaller size that makes this one hopeless."""
         if case.contestant == "ours":
             return None
         lines = [line for done, line in self.done.items() if done.contestant == case.contestant]
@@ -262,7 +265,7 @@ class Study:
         return f"; about {max(1, round(minutes))} min left in all, beside making logs"
 
     def _seconds_of(self, case: Case) -> float | None:
-        """Of a case to come, as far as one can tell."""
+        """Return the seconds that a case to come will take, as far as one can tell."""
         lines = [line for done, line in self.done.items() if done.contestant == case.contestant]
         if case.contestant == "ours":
             return our_seconds(case.edges, case.ranks, lines)
@@ -273,7 +276,8 @@ class Study:
 
 
 def _untried(case: Case, failed: Line) -> Line:
-    """Who ran out of memory would again; of who ran out of time nobody knows what would come first."""
+    """Return the line of a case that is not tried: what ran out of memory would again; of what ran out of
+    time nobody knows what would come first."""
     outcome = "out of memory" if failed["outcome"] == "out of memory" else "not tried"
     because = {"edges": failed["edges"], "outcome": failed["outcome"]}
     nothing = {"events": 0, "seconds": 0.0, "peak_bytes": 0, "width": 0}

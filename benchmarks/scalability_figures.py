@@ -22,12 +22,12 @@ RIVALS = {
 }
 _COLORS = {"dense": "tab:red", "dense-kept": "tab:brown", "stored": "tab:purple"}
 _RIVAL_MARKERS = {"dense": "X", "dense-kept": "P", "stored": "*"}
-"""Such as can be hollow."""
+"""The markers of rivals, which can all be hollow."""
 HOLLOW = "hollow: did not finish its log"
 _OUR_COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:cyan", "tab:olive")
 _MARKERS = "os^Dv"
 _HEADROOM = 0.05, 0.08
-"""Of the axes' height: between its top and the marks of failures, and for each rival's."""
+"""Shares of the axes' height: between its top and the marks of failures, and for each rival's marks."""
 
 
 def draw_figures(lines: list[Line], folder: Path) -> None:
@@ -71,7 +71,8 @@ def _draw(
     *,
     per_event: bool = False,
 ) -> None:
-    """`per_event`: what does not grow with the log, so that it can be told of a rival that gave up, too."""
+    """Draw curves. `per_event`: what does not grow with the log, so that it can be told of a rival that gave
+    up, too."""
     first: tuple[float, float] | None = None
     for number, ranks in enumerate(sorted({line["ranks"] for line in lines if line["contestant"] == "ours"})):
         some = [line for line in lines if line["contestant"] == "ours" and line["ranks"] == ranks]
@@ -101,7 +102,8 @@ def _draw(
 
 
 def _draw_rival(axes: Axes, rival: str, lines: list[Line], value: Callable[[Line], float]) -> None:
-    """Also who has no point is in the legend: its colour tells whose failures are marked."""
+    """Draw a rival's line. A rival without a point is in the legend too: its colour tells whose failures are
+    marked."""
     points = [(line["edges"], value(line)) for line in lines]
     marker, color = _RIVAL_MARKERS[rival], _COLORS[rival]
     whole = [number for number, line in enumerate(lines) if line["outcome"] == "finished"]
@@ -112,7 +114,7 @@ def _draw_rival(axes: Axes, rival: str, lines: list[Line], value: Callable[[Line
 
 
 def _mark_failures(axes: Axes, lines: list[Line]) -> None:
-    """Above all curves, one line of words for each rival, at the sizes where it failed."""
+    """Write above all curves one line of words for each rival, at the sizes where it failed."""
     shown = [rival for rival in RIVALS if any(_failures(lines, rival))]
     if not shown:
         return

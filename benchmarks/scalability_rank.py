@@ -59,43 +59,43 @@ COUNTED = (
     "batches",
     "runs",
 )
-"""Of the exchange's stats, by phase."""
+"""The fields of the exchange's stats that are kept for each phase."""
 
 
 @dataclass(kw_only=True)
 class Settings:
-    """What to stream, and how many steps to time."""
+    """The log to stream, and the number of steps to time."""
 
     log: Positional[Path]
     out: Path
     steps: int = 10
-    """Counted training steps, and as many of scoring; two more come before each."""
+    """The number of counted training steps, and of scoring; two more come before each."""
 
 
 @dataclass
 class RankCase:
-    """What one rank took."""
+    """What one rank took for a case."""
 
     rank: int
     device: str
-    """cpu or cuda."""
+    """The device, cpu or cuda."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """By phase."""
+    """Seconds of each phase."""
     exchanged: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By phase: bytes, rows, collectives."""
+    """Bytes, rows and collectives of each phase."""
     peak_bytes: dict[str, int] = field(default_factory=dict)
     """Largest resident set until the end of each phase; `start` is before there is anything."""
     device_peak_bytes: int = 0
     rows_bytes: int = 0
-    """Of the table, by its shape."""
+    """The bytes of the table, by its shape."""
     resident_bytes: dict[str, int] = field(default_factory=dict)
-    """Of the process at the end of each phase: what rows take is what it grew by since `neighbours`."""
+    """The process's resident bytes at the end of each phase: rows take what it grew by since `neighbours`."""
     layout: Literal["columns", "nodes"] = "nodes"
-    """How events were recorded that nobody reads."""
+    """How events that nobody reads were recorded."""
     borrowed_rows: int = 0
     """Copies of other ranks' rows that it had room for."""
     borrowed_rows_held: int = 0
-    """Of them, those it held in the end."""
+    """Copies of other ranks' rows that it held in the end."""
     neighbor_bytes: int = 0
     training_steps: list[float] = field(default_factory=list)
     scoring_steps: list[float] = field(default_factory=list)
@@ -141,7 +141,8 @@ class Case:
         return self.took
 
     def _load_libraries(self) -> None:
-        """Which an engine brings along, tens of MB: so that what rows take is not counted with them."""
+        """Load the libraries that an engine brings along, tens of MB, so that they are not counted as
+        rows."""
         build_engine(
             self.config,
             spec_of(self.config).make(self.config, self.log.shape).to(self.world.device),
@@ -166,7 +167,7 @@ class Case:
             }
 
     def _wait_for_device(self) -> None:
-        """What was only asked for so far takes its time now."""
+        """Let the device finish what it was asked for, so that the time is counted now."""
         if self.world.device.type == "cuda":
             torch.cuda.synchronize(self.world.device)
 

@@ -39,32 +39,33 @@ Record = Callable[[BatchEvents], None]
 
 @dataclass(kw_only=True)
 class Settings:
-    """Which rival, and what it may take."""
+    """The rival, and the time and memory that it may take."""
 
     log: Positional[Path]
     rival: Rival
     seconds: float = 600.0
-    """Of recording."""
+    """The most seconds of recording."""
     memory_gib: float = 16.0
-    """Resident."""
+    """The most resident memory."""
 
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a rival came."""
+    """The point that a rival reached."""
 
     outcome: Outcome
     events: int
-    """Recorded until then."""
+    """The events recorded until then."""
     seconds: float
     peak_bytes: int
-    """Resident; of a table that was not even made, what it would take."""
+    """The peak of resident bytes; for a table too large to be made, the bytes that it would take."""
     width: int
-    """Of a projected row; 0 where nothing is projected."""
+    """The width of a projected row; 0 where nothing is projected."""
 
 
 def run_rival(settings: Settings) -> Reached:
-    """Of `dense-kept` the whole process keeps buffers from here on: run it in one of its own."""
+    """Run a rival. With `dense-kept` the whole process keeps buffers from here on: run it in one of its
+    own."""
     if settings.rival == "dense-kept":
         keep_large_buffers()
     torch.set_num_threads(1)

@@ -14,7 +14,7 @@ Line = dict[str, Any]
 
 
 def summarise(log: EventLog, ranks: list[dict[str, Any]]) -> Line:
-    """One case; a phase is over when the last rank is."""
+    """Summarise one case; a phase is over when the last rank is."""
     config = Config()
     width, layers = memory_width(config.memory, log), config.memory.hops + 1
     seconds = {phase: max(rank["seconds"][phase] for rank in ranks) for phase in PHASES}
@@ -48,7 +48,7 @@ def summarise(log: EventLog, ranks: list[dict[str, Any]]) -> Line:
 
 
 def _resident(ranks: list[dict[str, Any]], num_nodes: int, row_bytes: int) -> Line:
-    """What all ranks together grew by from before there were rows until every event was recorded."""
+    """Return what all ranks together grew by from before there were rows until every event was recorded."""
     drawn, grown = (
         sum(rank["resident_bytes"][phase] - rank["resident_bytes"]["neighbours"] for rank in ranks)
         for phase in ("rows", "propagation")

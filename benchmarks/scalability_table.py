@@ -36,7 +36,8 @@ NOTHING = "–"
 
 
 def times_faster(lines: list[Line], rival: str) -> dict[tuple[int, int], float]:
-    """By edges and ranks: what an event cost the rival over what it cost us, at the same size."""
+    """Return by edges and ranks the time that an event cost the rival over what it cost us, at the same
+    size."""
     theirs = {
         line["edges"]: line["seconds"] / line["events"]
         for line in lines
@@ -87,12 +88,12 @@ def _rival_cells(line: Line) -> list[str]:
 
 
 def ns_per_event_and_float(rival: Line) -> float:
-    """Of a rival that has rows of some width."""
+    """Return the nanoseconds per event and float of a rival that has rows of some width."""
     return 1e9 * float(rival["seconds"] / rival["events"] / rival["width"])
 
 
 def how_far(rival: Line) -> str:
-    """Seconds, or what stopped it."""
+    """Return a rival's seconds, or what stopped it."""
     if rival["outcome"] == "finished":
         return f"{rival['seconds']:,.1f}"
     if before := rival.get("because"):
@@ -106,7 +107,7 @@ def how_far(rival: Line) -> str:
 
 
 def short(count: int) -> str:
-    """1e7, not 1e+07."""
+    """Return a count as text: 1e7, not 1e+07."""
     return f"{count:.0e}".replace("e+0", "e")
 
 

@@ -44,7 +44,7 @@ class StoredWalks:
         self._clock_N[node_U] = end
 
     def read(self, node_U: npt.NDArray[np.integer], hop: int, time: float) -> sparse.csr_matrix:
-        """The nodes' rows of A^(hop) at `time`: (U, N)."""
+        """Return the nodes' rows of A^(hop) at `time`: (U, N)."""
         shape = (len(node_U), self.num_nodes)
         if hop == 0:
             return sparse.csr_matrix(

@@ -30,20 +30,20 @@ class StudyRun:
     seed: int
     path: Path
     common_args: tuple[str, ...]
-    """Of all variants and seeds."""
+    """Arguments that all variants and seeds share."""
 
     def __str__(self) -> str:
         return f"{self.log.preset}, {self.variant}, seed {self.seed}"
 
     @property
     def args(self) -> list[str]:
-        """Of `tpnet_dist.train`."""
+        """Return the arguments of `tpnet_dist.train`."""
         own = [*flags_of(self.variant), "--training.seed", str(self.seed), "--run-dir", str(self.path)]
         return [*self._base_args(), *own]
 
     @property
     def output(self) -> Path:
-        """What training says; beside the run, whose folder is its own."""
+        """Return the file for what training prints; it lies beside the run, whose folder is its own."""
         return self.path.with_name(f"{self.path.name}.log")
 
     @property
@@ -57,13 +57,13 @@ class StudyRun:
         return results_of(self.path, dataset=self.log.preset, base=parse_train(self._base_args()).config)
 
     def events(self) -> int:
-        """To be learnt from, over all epochs, at most."""
+        """Return the most events that are learnt from, over all epochs."""
         config = self.config()
         share = 1 - config.data.val_share - config.data.test_share
         return self.log.train_events(share) * config.training.epochs
 
     def progress(self) -> tuple[int, int]:
-        """Events learnt from so far, and the epoch under way."""
+        """Return the events learnt from so far, and the epoch under way."""
         config, line = self.config().training, last_line(self.path / METRICS_NAME)
         if line is None:
             return 0, 1
@@ -74,7 +74,7 @@ class StudyRun:
 
 
 def train_all(runs: Sequence[StudyRun], ranks: int, display: Display) -> dict[StudyRun, str]:
-    """Those not finished yet; why some came to nothing. Each goes on where it was broken off."""
+    """Train the runs not finished yet, each from where it was broken off; return why some came to nothing."""
     refuse_others(runs)
     waiting = [run for run in runs if not run.is_finished]
     done = sum(run.progress()[0] for run in waiting)
@@ -106,7 +106,7 @@ class RunWatch:
         self._advance_to(events, f"{self.title}, epoch {epoch} of {self._epochs}")
 
     def end(self) -> None:
-        """Training that stopped early, or came to nothing, is over too."""
+        """Show a training as done that stopped early or came to nothing."""
         self._advance_to(self._total, self.title)
 
     def _advance_to(self, events: int, note: str) -> None:
@@ -117,7 +117,7 @@ class RunWatch:
 
 
 def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
-    """To its end, with a look now and then how far it is."""
+    """Run a training to its end, and call `look` now and then to see how far it is."""
     run.output.parent.mkdir(parents=True, exist_ok=True)
     with run.output.open("wb") as file:
         # in a session of its own: a Ctrl-C is ours, and it hears of it once
@@ -135,7 +135,7 @@ def train(run: StudyRun, ranks: int, look: Callable[[], None]) -> None:
 
 
 def refuse_others(runs: Sequence[StudyRun]) -> None:
-    """Before anything is trained: folders that hold runs with other settings."""
+    """Refuse, before anything is trained, folders that hold runs with other settings."""
     from tpnet_dist.training.run_folder import RunFolder
 
     for run in runs:
@@ -152,7 +152,7 @@ def launch(args: Sequence[str], ranks: int) -> list[str]:
 
 
 def _why(output: Path) -> str:
-    """The sentence training ended with."""
+    """Return the sentence training ended with."""
     said = [line for line in output.read_text(errors="replace").splitlines() if ": error: " in line]
     reason = said[-1].partition(": error: ")[2] if said else "came to no results"
     return f"{reason} (see {output})"

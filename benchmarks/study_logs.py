@@ -19,12 +19,12 @@ class StudyLog:
     folder: Path
 
     def train_events(self, share: float) -> int:
-        """At most; events of nodes that are kept out are among them."""
+        """Return the most training events there may be; events of nodes that are kept out are among them."""
         return round(read_manifest(self.folder).events * share)
 
 
 def find_logs(places: tuple[str, ...]) -> list[StudyLog]:
-    """`DIR`, a data folder or a folder of some; or `PRESET=DIR` for one with another name."""
+    """Find logs: `DIR`, a data folder or a folder of some; or `PRESET=DIR` for one with another name."""
     logs = [log for place in places for log in _logs_at(place)]
     for number, log in enumerate(logs):
         for other in logs[:number]:
@@ -40,7 +40,7 @@ def in_paper_order(logs: list[StudyLog]) -> list[StudyLog]:
 
 
 def dataset_order(dataset: str) -> tuple[int, str]:
-    """Those of the paper first, as they stand there."""
+    """Return a key that puts the paper's datasets first, as they stand there."""
     known = paper_datasets()
     return known.index(dataset) if dataset in known else len(known), dataset
 
@@ -52,24 +52,24 @@ def builtin() -> StudyLog:
 
 
 def dataset_of(folder: Path) -> str:
-    """The preset its name means, else its name."""
+    """Return the preset its name means, else its name."""
     return _preset_named(folder.name) or folder.name
 
 
 def title_of(dataset: str) -> str:
-    """As the paper spells it."""
+    """Return the dataset's name as the paper spells it."""
     known = paper_dataset(dataset)
     return known.name if known else dataset
 
 
 def width_there(folder: Path) -> int | None:
-    """What the paper's rule makes the width; None if the log is not there any more."""
+    """Return the width by the paper's rule; None if the log is not there any more."""
     manifest = _manifest(folder)
     return default_width(manifest.events, manifest.nodes) if manifest else None
 
 
 def differences(dataset: str, folder: Path) -> str:
-    """In which the log is not the paper's; empty: in none that is known."""
+    """Return how the log differs from the paper's; empty if no difference is known."""
     known, manifest = paper_dataset(dataset), _manifest(folder)
     if known is None or manifest is None:
         return ""

@@ -12,7 +12,8 @@ _GROWING = ("neighbours", "rows", "propagation")
 
 
 def our_seconds(edges: int, ranks: int, done: Iterable[Line]) -> float | None:
-    """Of one case; `done`: those of ours that are, in the order they were. None where there are none."""
+    """Return the seconds of one case; None if `done`, our finished cases in the order they were measured, is
+    empty."""
     of_any = list(done)
     known = [line for line in of_any if line["ranks"] == ranks] or of_any
     if not known:
@@ -23,7 +24,8 @@ def our_seconds(edges: int, ranks: int, done: Iterable[Line]) -> float | None:
 
 
 def rival_seconds(edges: int, most: float, finished: Sequence[Line]) -> float:
-    """`most`: what it may take; `finished`: of its cases, those that came to their end."""
+    """Return the seconds of a rival's case. `most`: what it may take; `finished`: of its cases, those that
+    came to their end."""
     if not finished:
         return most
     nearest = finished[-1]

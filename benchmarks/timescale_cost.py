@@ -25,14 +25,14 @@ from tpnet_dist.memory.walks import Walk
 from tpnet_dist.sizing.memory_sizes import clock_bytes_of, memory_width, row_bytes_of
 
 RATES = ((1e-6,), (1e-7, 1e-5), (1e-7, 1e-6, 1e-5))
-"""Of 1, 2 and 3 timescales; which numbers they are costs nothing."""
+"""The rates of 1, 2 and 3 timescales; which numbers they are costs nothing."""
 BATCH_SIZE = 200
 _EVENTS_OF_A_TURN = RUN_BATCHES * BATCH_SIZE
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of so many timescales."""
+    """The cost of a number of timescales."""
 
     timescales: int
     bytes_per_node: int
@@ -42,11 +42,12 @@ class Cost:
     """Processor time of a step of 200 events."""
     recording_ratio: float
     training_ratio: float
-    """To one timescale, median over turns."""
+    """The ratio of training time to that with one timescale, median over turns."""
 
 
 def measure_costs(folder: Path, edges: int, steps: int, turns: int) -> list[Cost]:
-    """Recording of a random graph and training on the log, one timescale after the other in each turn."""
+    """Measure recording of a random graph and training on the log, one timescale after the other in each
+    turn."""
     torch.set_num_threads(1)
     recording = _seconds(turns, {len(rates): _recorder(edges, rates) for rates in RATES})
     configs = {
@@ -72,7 +73,7 @@ def measure_costs(folder: Path, edges: int, steps: int, turns: int) -> list[Cost
 
 
 def _recorder(edges: int, rates: tuple[float, ...]) -> Callable[[], object]:
-    """One call records a run of batches."""
+    """Return a function that records a run of batches at each call."""
     log = LogShape.random(edges)
     memory = Memory(log.num_nodes, Walk("decay", HOPS, rates), memory_width(MemoryConfig(), log))
     runs = random_runs(log.num_nodes, BATCH_SIZE, RUN_BATCHES)
@@ -85,7 +86,7 @@ def _recorder(edges: int, rates: tuple[float, ...]) -> Callable[[], object]:
 
 
 def _seconds(turns: int, acts: Mapping[int, Callable[[], object]]) -> dict[int, list[float]]:
-    """Of this process's processor time, turn by turn."""
+    """Return the seconds of processor time of each act, turn by turn."""
 
     def timed(act: Callable[[], object]) -> float:
         started = time.process_time()

@@ -46,7 +46,7 @@ HIDDEN, LEARNING_RATE, LINKS_AT_ONCE = 128, 1e-3, 512
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Which logs, which choices."""
+    """The logs and the choices of λ."""
 
     data: Annotated[tuple[Path, ...], arg(metavar="DIR …")]
     """Data folders."""
@@ -54,7 +54,7 @@ class Settings:
     """Single λ, per second."""
     batching: Batching = "events"
     seeds: int = 2
-    """Of the classifier."""
+    """The number of seeds of the classifier."""
     epochs: int = 4
 
 
@@ -69,7 +69,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Products:
-    """Of each event, then of its source with another destination, of one part of the log."""
+    """Inner products of each event, then of its source with another destination, of one part of the log."""
 
     inputs_B2I: Tensor
     borders: Positions
@@ -128,8 +128,8 @@ def choices(log: EventLog, grid: tuple[float, ...]) -> list[Choice]:
 
 
 def products_of(log: EventLog, choice: Choice, batching: Batching) -> Iterator[Products]:
-    """Of training, validation and test part; rows are read at the time of the last event before the batch, as
-    in the profile `published`."""
+    """Yield the products of the training, validation and test part; rows are read at the time of the last
+    event before the batch, as in the profile `published`."""
     config = Config(data=DataConfig(batching=batching), training=TrainingConfig(batch_size=BATCH_SIZE))
     split, draw, now = split_of(log, config.data), np.random.default_rng(0), 0.0
     memory = Memory(log.num_nodes, Walk("decay", HOPS, choice.rates), default_width(len(log), log.num_nodes))
@@ -154,7 +154,8 @@ def products_of(log: EventLog, choice: Choice, batching: Batching) -> Iterator[P
 
 
 def _inputs(rows_BSLD: Tensor, taken_A: Tensor) -> Tensor:
-    """Cross, self of the source, self of the destination, for both destinations: (B, 2, I)."""
+    """Return the products cross, self of the source, self of the destination, for both destinations: (B, 2,
+    I)."""
     source_B2LD, target_B2LD = rows_BSLD[:, :1].expand(-1, 2, -1, -1), rows_BSLD[:, 1:]
     products = [
         (one @ other.mT).flatten(2).index_select(2, taken_A)
@@ -168,7 +169,7 @@ def _inputs(rows_BSLD: Tensor, taken_A: Tensor) -> Tensor:
 
 
 def fitted(parts: list[Products], seed: int, epochs: int) -> tuple[float, float]:
-    """AP of validation and test at the epoch that is best by validation."""
+    """Fit a classifier; return AP of validation and test at the epoch that is best by validation."""
     torch.manual_seed(seed)
     train_XI = parts[0].inputs_B2I.flatten(0, 1)
     mean, deviation = train_XI.mean(0), train_XI.std(0) + 1e-3

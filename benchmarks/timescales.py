@@ -48,7 +48,7 @@ ALLOWED_BELOW = 0.003
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to measure, on which logs."""
+    """The logs, and what is measured on them."""
 
     data: Annotated[tuple[str, ...], arg(metavar="DIR …")]
     """Data folders; PRESET=DIR for one with another name than its preset."""
@@ -60,13 +60,13 @@ class Settings:
     ablations: bool = False
     batching: Batching = "events"
     ranks: int = 1
-    """Of each run."""
+    """The number of ranks of each run."""
     args: str = "--training.precision bfloat16"
-    """Of all runs, as one text."""
+    """Arguments of all runs, as one text."""
     out: Path = Path("build/timescales")
-    """Where runs are kept."""
+    """The folder of the runs."""
     edges: Count = 1_000_000
-    """Of the random graph that is recorded for the cost."""
+    """The edges of the random graph that is recorded for the cost."""
     steps: int = 3
     """Training steps of each turn of the cost."""
     turns: int = 5
@@ -96,7 +96,7 @@ class TimescaleRun(StudyRun):
         return [str(self.log.folder), *preset, *self.common_args]
 
     def figures(self) -> tuple[Figures, Figures]:
-        """Of validation and test at the best epoch."""
+        """Return the figures of validation and test at the best epoch."""
         results = read_results(self.path)
         assert results is not None, f"{self.path} is finished"
         return results.seeds[self.seed].val, results.seeds[self.seed].test
@@ -104,7 +104,7 @@ class TimescaleRun(StudyRun):
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Of a choice on a log: AP against random negatives, mean over seeds."""
+    """The accuracy of a choice on a log: AP against random negatives, mean over seeds."""
 
     log: str
     batching: str
@@ -146,7 +146,7 @@ def study(settings: Settings, logs: list[StudyLog]) -> dict[str, Any]:
 
 
 def plan_runs(settings: Settings, log: StudyLog) -> list[TimescaleRun]:
-    """Seed by seed, so that every choice has figures early."""
+    """Return the runs, seed by seed, so that every choice has figures early."""
     common = (
         *("--training.epochs", str(settings.epochs), "--data.batching", settings.batching),
         *settings.args.split(),
@@ -167,7 +167,7 @@ def plan_runs(settings: Settings, log: StudyLog) -> list[TimescaleRun]:
 
 
 def choices(settings: Settings, log: StudyLog) -> dict[str, tuple[str, ...]]:
-    """Flags by what the choice is called."""
+    """Return flags by the name of the choice."""
     found: dict[str, tuple[str, ...]] = {PRESET: ()} if log.preset in preset_names() else {}
     found[AUTO] = ("--memory.decay", "auto")
     found |= {f"{rate:g}": ("--memory.decay", f"{rate:g}") for rate in settings.grid}
@@ -199,7 +199,7 @@ def accuracies(runs: list[TimescaleRun], batching: str) -> Iterator[Accuracy]:
 
 
 def judge(log: str, figures: list[Accuracy]) -> dict[str, Any] | None:
-    """How far `auto` is above the grid's best by the test part, and above the preset."""
+    """Return how far `auto` is above the grid's best by the test part, and above the preset."""
     test = {one.choice: one.test for one in figures if one.log == log}
     single = {choice: ap for choice, ap in test.items() if choice not in (AUTO, PRESET, THREE, CROSS)}
     if AUTO not in test or not single:

@@ -54,24 +54,24 @@ Phase = Literal["training", "scoring"]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """On what, and for how long."""
+    """The log, the contestants, and the number of steps and turns."""
 
     data: Path | None = None
     """A data folder; by default a social log of UCI's size, made for the occasion."""
     steps: int = 5
-    """Steps of each turn."""
+    """The number of steps of each turn."""
     turns: int = 6
-    """Counted turns; one more comes first."""
+    """The number of counted turns; one more comes first."""
     cores: int = 2
     """Threads of the literal form and of ours as one rank; ours also as so many ranks of one thread."""
     profile: Literal["published", "paper"] = "published"
-    """Of ours; the literal form is `published`."""
+    """The profile of our model; the literal form is `published`."""
     ranks: tuple[int, ...] = ()
     """Compare these numbers of ranks of one thread, with and without prefetch, and nothing else."""
     ranking: int = 0
-    """How many other destinations each event is ranked against; 0: no ranking."""
+    """The number of other destinations that each event is ranked against; 0: no ranking."""
     ranking_events: int = 1000
-    """How many events are ranked, the last of the log."""
+    """The number of events that are ranked, the last of the log."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Figures:
     step_p50_ms: float
     step_p90_ms: float
     events_per_second: float
-    """Over whole turns."""
+    """Events per second over whole turns."""
     times_literal: float
     peak_mib_per_rank: float
     """Largest resident set of any of its processes, so far."""
@@ -158,7 +158,7 @@ class Contest:
 
 
 def measure_ranking(settings: Settings, config: Config) -> dict[str, float]:
-    """In a process of its own, with all cores."""
+    """Rank links in a process of its own, with all cores."""
     launch = Launch("ours", 1, settings.cores)
     with closing(RankPool(1)) as pool:
         arguments = (launch, config, settings.ranking_events, settings.ranking)

@@ -1,4 +1,4 @@
-"""What `train_step` has its processes do; a process keeps what it has built from one task to the next."""
+"""The tasks of `train_step`'s processes; a process keeps what it has built from one task to the next."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,7 @@ from tpnet_dist.events.view import EventView
 
 @dataclass(frozen=True)
 class Launch:
-    """Who competes, in how many processes."""
+    """A contestant, and the number of its processes and threads."""
 
     kind: Literal["ours", "literal"]
     ranks: int
@@ -69,7 +69,8 @@ def peak_bytes_of_rank(world: World) -> int:
 def rank_links_on_rank(
     world: World, launch: Launch, config: Config, num_events: int, competitors: int
 ) -> Ranking:
-    """The last events of the log against `competitors` random destinations each, by the evaluation's scorer.
+    """Rank the last events of the log against `competitors` random destinations each, by the evaluation's
+    scorer.
 
     In a process that has done nothing else yet, as its largest resident set counts.
     """

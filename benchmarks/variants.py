@@ -19,11 +19,11 @@ VARIANTS: dict[str, list[str]] = {
     ROUNDED: ["--memory.exchange-dtype", "bfloat16"],
 }
 PAPER_VARIANTS = tuple(VARIANTS)[:4]
-"""Those of the paper's ablation study."""
+"""The variants of the paper's ablation study."""
 MAY_OVERFLOW = "without scaling"
 """Has no value on some datasets of the paper either."""
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Of the paper's study of dimensions."""
+"""Widths of the paper's study of dimensions."""
 
 _WIDTH = "memory.width"
 _NO_MATTER = {
@@ -46,7 +46,7 @@ def width_variant(width: int) -> str:
 
 
 def width_of(variant: str) -> int | None:
-    """None for what is not a variant of the width."""
+    """Return the width; None for what is not a variant of the width."""
     number = variant.removeprefix("width ")
     return int(number) if number != variant and number.isdigit() else None
 
@@ -61,7 +61,7 @@ def flags_of(variant: str) -> list[str]:
 
 
 def variant_of(config: Config, base: Config) -> str:
-    """What was changed, by name; settings that have none are told one by one."""
+    """Return what was changed, by name; settings that have none are told one by one."""
     before, now = values_of(base), values_of(config)
     changed: Layer = {key: value for key, value in now.items() if value != before[key] and _matters(key)}
     for name, flags in VARIANTS.items():

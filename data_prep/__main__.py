@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def parse(args: list[str]) -> Command:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
         tyro.cli(
             Convert | Append | Describe | Synth,

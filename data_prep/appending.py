@@ -36,13 +36,13 @@ _ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class Appending:
-    """What the user says of it; the log's manifest says the rest."""
+    """What the user says of an append; the log's manifest says the rest."""
 
     inputs: tuple[str, ...]
     header: bool | None = None
     """Whether the first line names the columns; None: as in the files that were converted."""
     bipartite: bool | None = None
-    """None: as the log is."""
+    """Whether sources and destinations have id spaces of their own; None: as in the log."""
     sort: bool = False
     node_features: str | None = None
     accept_doubts: bool = False
@@ -51,14 +51,14 @@ class Appending:
 
 @dataclass(frozen=True)
 class Appended:
-    """How the log came out."""
+    """The log after an append, and what was added."""
 
     manifest: Manifest
     events: int = 0
     nodes: int = 0
-    """How many are new."""
+    """The number of new nodes."""
     is_there: bool = False
-    """These files were appended last time."""
+    """Whether these files were appended last time already."""
 
 
 def append(
@@ -69,7 +69,8 @@ def append(
     tell: Tell = print,
     tables: Sequence[TableReader] = (),
 ) -> Appended:
-    """The folder is what it was until all is written, and stays so if anything fails."""
+    """Append files to a log. The folder is what it was until all is written, and stays so if anything
+    fails."""
     with grown_folder(folder) as staging:
         log = EventLog(folder)
         before = LogBefore(log)
@@ -181,7 +182,7 @@ class _Append:
         return writer.records, last_time
 
     def _ranks(self, step: float) -> TimeRanks:
-        """They go on from the log's last one."""
+        """Return the ranks of times, which go on from the log's last one."""
         before = self.before
         return TimeRanks(
             step, rank=round(before.manifest.last_time / step), last=before.preparation.last_time
@@ -195,7 +196,7 @@ class _Append:
         return describe_file(path)
 
     def _write_node_features(self, table: NodeFeatures | None, nodes: pa.Table) -> FeatureRecord | None:
-        """Of the new nodes; those of the others stay as they are."""
+        """Write the features of the new nodes; those of the others stay as they are."""
         record, path = (
             self.before.manifest.node_features,
             self.staging / self.before.part_name(NODE_FEATURES_NAME),
@@ -221,7 +222,7 @@ class _Append:
 
 
 def _job(wish: Appending, before: LogBefore) -> Conversion:
-    """As the log was converted."""
+    """Return the conversion of the new files, by the rules that the log was converted with."""
     kept, is_bipartite = before.preparation, before.manifest.bipartite
     if wish.bipartite is not None and wish.bipartite != is_bipartite:
         said, spaces = (

@@ -22,7 +22,7 @@ class Chunk:
 
     first_row: int
     bytes_read: int
-    """How much of the source has been read, on disk."""
+    """The bytes of the source on disk that have been read so far."""
     src: pa.Array
     dst: pa.Array
     time: Times
@@ -45,7 +45,7 @@ class ChunkRejected(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What rows must keep to besides their own form."""
+    """The rules that rows must keep to besides their own form."""
 
     time: TimeRule
     features: FeatureReading
@@ -59,24 +59,24 @@ class Source(Protocol):
     """Rows of named columns, in order, from one place: a file, an object in a bucket, a table in memory."""
 
     name: str
-    """What the user calls it."""
+    """The name that the user calls it by."""
     roles: Roles
     num_bytes: int
-    """How far reading goes, for the display."""
+    """The size that the display measures progress against."""
 
     @property
     def time_unit(self) -> TimeUnit | None:
-        """What the time column says of itself; None for numbers and text."""
+        """The unit that the time column's type tells; None for numbers and text."""
         ...
 
     @property
     def form(self) -> TextForm | None:
-        """How it is written, if it is delimited text."""
+        """The form of delimited text; None for other sources."""
         ...
 
     @property
     def feature_names(self) -> list[str]:
-        """Of each value that an event has."""
+        """The name of each value that an event has."""
         ...
 
     @property
@@ -85,11 +85,11 @@ class Source(Protocol):
         ...
 
     def sample(self) -> list[pa.Array]:
-        """The first rows, column by column; text where the source has text."""
+        """Return the first rows, column by column; text where the source has text."""
         ...
 
     def chunks(self, rules: Rules) -> Iterator[Chunk]:
-        """All rows in order; `ChunkRejected` where one breaks a rule of its own form."""
+        """Yield all rows in order; `ChunkRejected` where one breaks a rule of its own form."""
         ...
 
     def explain(self, rules: Rules, from_row: int, before: TimeForm) -> NoReturn:
@@ -97,10 +97,10 @@ class Source(Protocol):
         ...
 
     def about(self) -> str:
-        """What it is, in a few words."""
+        """Return a few words on what the source is."""
         ...
 
     def record(self) -> SourceRecord | None:
-        """What the manifest keeps of it, once all has been read; None if it is no file. Refuses a file that
-        was changed meanwhile."""
+        """Return what the manifest keeps of the source, once all has been read; None if it is no file.
+        Refuses a file that was changed meanwhile."""
         ...

@@ -17,7 +17,7 @@ class NodeTable:
     source: str
     node_id: str
     columns: tuple[str, ...] = ()
-    """None named: all but the id."""
+    """The columns of features; none named: all but the id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class Conversion:
     """A `.npy` with node features; its row is the raw id."""
     bipartite: bool = False
     one_id_space: bool = False
-    """Said in so many words."""
+    """Whether the user said that there is one id space."""
     time_unit: TimeUnit | None = None
-    """None: seconds, or what a typed column says itself."""
+    """The unit of times; None: seconds, or what a typed column says itself."""
     time_format: str | None = None
     time_step: float | None = None
     sort: bool = False
@@ -46,7 +46,7 @@ class Conversion:
     accept_doubts: bool = False
     events_per_shard: int = EVENTS_PER_SHARD
     source: dict[str, object] = field(default_factory=dict)
-    """What the manifest tells people about where the log came from."""
+    """Notes in the manifest, for people, on where the log came from."""
 
     @property
     def inputs_name(self) -> str:
@@ -57,7 +57,8 @@ class Conversion:
         )
 
     def time_rule(self, own_unit: TimeUnit | None) -> TimeRule:
-        """`own_unit`: what a typed time column says of itself, such as iso for timestamps."""
+        """Return the rule of times. `own_unit`: what a typed time column says of itself, such as iso for
+        timestamps."""
         unit = own_unit or self.time_unit or ("iso" if self.time_format else "s")
         comma, is_kept = self.layout.decimal_comma, self.layout.is_kept
         return TimeRule(unit=unit, format=self.time_format, decimal_comma=comma, is_kept=is_kept)

@@ -168,7 +168,7 @@ class Convert:
         return NodeTable(source=self.node_features, node_id=self.node_id, columns=_listed(self.node_columns))
 
     def _layout(self, preset: Layout, *, has_matrix: bool) -> Layout:
-        """The preset, with what the user said on top."""
+        """Return the preset, with what the user said on top."""
         said = {
             "src": self.src,
             "dst": self.dst,

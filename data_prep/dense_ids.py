@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 
 def assign_dense_ids(degree: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Dense id of each node code.
+    """Return the dense id of each node code.
 
     Nodes are dealt like cards, heaviest first, to two halves in snake order (A B B A A B B A …), and so
     on inside each half. Example, eight nodes by falling degree: the heaviest gets id 0, the others

@@ -24,7 +24,7 @@ _ASCII_LEVELS = " ..::||##"
 
 
 def print_summary(summary: LogSummary, console: Console) -> None:
-    """Overview, degrees, shards and the chart, in this order."""
+    """Print overview, degrees, shards and the chart, in this order."""
     plain = console.options.ascii_only
     console.print(_overview(summary), "")
     if summary.preparation is not None:
@@ -69,7 +69,7 @@ def _on_both_sides(summary: LogSummary) -> str:
 
 
 def _columns(preparation: Preparation) -> Table:
-    """What the user's columns were taken for, and which files they came from."""
+    """Return a table of what the user's columns were taken for, and which files they came from."""
     table = _new_table("Read from", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
@@ -101,7 +101,7 @@ def _time_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
         yield name, f"{time:,}", f"{summary.time_unit}   {date}".rstrip()
     yield "span", duration(summary.span_seconds), ""
     for rate in summary.auto_decay:
-        remark = f"half-life {half_life(rate)}, λ·span {rate * summary.span_seconds:.3g}"
+        remark = f"half-life {half_life(rate)}, decay times span {rate * summary.span_seconds:.3g}"
         yield "memory.decay auto", f"{rate:g}", remark
     groups = (
         f"{summary.events_per_distinct_time:,.1f} events each, at most {summary.largest_equal_time_group:,}"
@@ -110,7 +110,8 @@ def _time_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
 
 
 def _versions(summary: LogSummary) -> Table:
-    """What was converted, then what each append made of it; the last ones of many."""
+    """Return a table of what was converted and what each append made of it; of many versions the last
+    ones."""
     table = _new_table("Versions")
     table.add_column("", no_wrap=True)
     for heading in ("events", "nodes"):
@@ -125,7 +126,7 @@ def _versions(summary: LogSummary) -> Table:
 
 
 def _degrees(summary: LogSummary) -> Table:
-    """Degree percentiles and, beside them, how full the fullest of 2, 4, 8 blocks of node ids is."""
+    """Show degree percentiles and, beside them, how full the fullest of 2, 4, 8 blocks of node ids is."""
     degree = summary.degree
     left = [("min", f"{degree.min:,}"), ("50 %", f"{degree.p50:,}"), ("90 %", f"{degree.p90:,}")]
     left += [("99 %", f"{degree.p99:,}"), ("max", f"{degree.max:,}"), ("mean", f"{degree.mean:,.2f}")]
@@ -166,7 +167,8 @@ def _new_table(title: str, *, show_header: bool = True) -> Table:
 
 
 def _chart(summary: LogSummary, levels: str) -> Text:
-    """Bars over time; the left axis ends at the fullest bin, the lower one at the first and last time."""
+    """Draw bars over time; the left axis ends at the fullest bin, the lower one at the first and last
+    time."""
     bars = _bars(summary.time_histogram, levels)
     peak = f"{max(summary.time_histogram.counts):,}"
     labels = [peak, *[""] * (_CHART_ROWS - 2), "0"]
@@ -176,7 +178,7 @@ def _chart(summary: LogSummary, levels: str) -> Text:
 
 
 def _bars(histogram: TimeHistogram, levels: str) -> list[str]:
-    """One string per chart row, top first; a bin with any event shows at least the lowest mark."""
+    """Return one string per chart row, top first; a bin with any event shows at least the lowest mark."""
     counts, steps = histogram.counts, len(levels) - 1
     peak = max(counts)
     columns = [counts[column * len(counts) // _CHART_COLUMNS] for column in range(_CHART_COLUMNS)]
@@ -188,7 +190,7 @@ def _bars(histogram: TimeHistogram, levels: str) -> list[str]:
 
 
 def _axis(summary: LogSummary) -> str:
-    """The first label at the left end, the last one ending at the right end if there is room."""
+    """Draw the first label at the left end, the last one ending at the right end if there is room."""
     unit = summary.time_unit
     first, last = _dates(summary) or (f"{summary.first_time:,} {unit}", f"{summary.last_time:,} {unit}")
     if first == last:
@@ -197,7 +199,7 @@ def _axis(summary: LogSummary) -> str:
 
 
 def _dates(summary: LogSummary) -> tuple[str, str] | None:
-    """First and last time as UTC dates, or None if they are not likely to be Unix times."""
+    """Return first and last time as UTC dates, or None if they are not likely to be Unix times."""
     ends = summary.first_time, summary.last_time
     if not are_unix_times(*ends, summary.seconds_per_tick):
         return None

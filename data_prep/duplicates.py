@@ -16,8 +16,8 @@ Rows = npt.NDArray[np.int64]
 def without_duplicates(
     blocks: Iterable[CodedEvents], features_of: Callable[[Rows], Features | None]
 ) -> Iterator[CodedEvents]:
-    """`blocks` are in order of time. The last group of equal times waits for what the next block adds to
-    it."""
+    """Yield the events without duplicates. `blocks` are in order of time. The last group of equal times waits
+    for what the next block adds to it."""
     waiting: list[CodedEvents] = []
     for block in blocks:
         first_of_last = int(np.searchsorted(block.time, block.time[-1]))
@@ -31,7 +31,7 @@ def without_duplicates(
 
 
 def _distinct(events: CodedEvents, features_of: Callable[[Rows], Features | None]) -> CodedEvents:
-    """The first of each, in order."""
+    """Return the first of each group of equal events, in order."""
     ends = np.stack([events.src, events.dst], axis=1).view(np.int32)
     columns: list[npt.NDArray[Any]] = [
         events.time.view(np.int64)[:, None],

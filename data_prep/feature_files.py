@@ -60,7 +60,7 @@ class Matrix:
 
 
 def load_matrix(path: Path) -> Matrix | None:
-    """`None` if all is zero, which is how DyGLib writes "no features"."""
+    """Map a matrix of features; `None` if all is zero, which is how DyGLib writes "no features"."""
     matrix = Matrix(path)
     return matrix if matrix.check_finite() else None
 
@@ -95,15 +95,15 @@ class ColumnFeatures:
         self._placed: FeatureWriter | None = None
         self._unsorted: Matrix | None = None
         self.columns: tuple[FeatureColumn, ...] = ()
-        """What is made of each; none if values are as they were."""
+        """What is made of each column; none if values are as they were."""
 
     @property
     def names(self) -> list[str]:
-        """Of the values that an event has."""
+        """The name of each value that an event has."""
         return [name for column in self.columns for name in column.names] or self._names
 
     def settle(self) -> None:
-        """All have been taken: find out what is made of them."""
+        """Find out, once all rows have been taken, what is made of them."""
         if self._is_final:
             return
         self._taken.close()
@@ -113,7 +113,7 @@ class ColumnFeatures:
         self._placed = FeatureWriter(self._final, len(self.names))
 
     def raw_rows(self, rows: Rows) -> Features | None:
-        """As they were read; None if they are final already."""
+        """Return the values as they were read; None if they are final already."""
         return None if self._unsorted is None else self._unsorted.rows(rows)
 
     def take(self, chunk: Chunk) -> Rows:

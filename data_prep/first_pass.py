@@ -41,7 +41,7 @@ class FirstPass:
         self.spill = Spill(staging / "spill", sort=job.sort)
         self.events = 0
         self.degrees: Rows | None = None
-        """Of all codes, sources first, if they are not those that the maps counted."""
+        """The degrees of all codes, sources first, if they are not those that the maps counted."""
         self._job = job
         self._matrix = load_matrix(job.edge_matrix) if job.edge_matrix else None
         self.reading = FeatureReading(job.features, () if before is None else before.preparation.edge_columns)
@@ -92,8 +92,8 @@ class FirstPass:
         return None if self.features is None else self.features.raw_rows(rows)
 
     def log_id(self) -> str:
-        """A name for the content: the same events and options give the same log, byte for byte, whatever kind
-        of source they came from."""
+        """Return a name for the content: the same events and options give the same log, byte for byte,
+        whatever kind of source they came from."""
         job = self._job
         options: list[object] = [
             job.bipartite,
@@ -144,7 +144,7 @@ class FirstPass:
                 self._digests[name].update(np.ascontiguousarray(column).data)
 
     def _encode(self, chunk: Chunk) -> list[Codes]:
-        """One look-up for both columns where they share an id space."""
+        """Return the codes of the ids; one look-up serves both columns where they share an id space."""
         if self.sources is self.destinations:
             return self.sources.encode([chunk.src, chunk.dst], are_parsed=chunk.has_parsed_ids)
         return [
@@ -153,7 +153,7 @@ class FirstPass:
         ]
 
     def _choose_features(self, job: Conversion, first: Source, path: Path) -> EdgeFeatures | None:
-        """`path`: of the file that they become."""
+        """Choose where features come from. `path`: the file that they become."""
         if self._matrix:
             return MatrixFeatures(path, self._matrix)
         if first.roles.features:

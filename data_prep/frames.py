@@ -24,7 +24,7 @@ _COMMAND_ONLY = {"paths", "debug", "dry_run"}
 
 
 def convert_source(source: Any, out: Path, options: Mapping[str, Any], *, verbose: bool) -> EventLog:  # noqa: ANN401
-    """`options`: as the command has them."""
+    """Convert tables or files. `options`: as the command has them."""
     options = dict(options)
     _require_known(options, Convert)
     for name in ("features", "one_hot", "node_columns"):
@@ -50,7 +50,7 @@ def convert_source(source: Any, out: Path, options: Mapping[str, Any], *, verbos
 
 
 def append_source(source: Any, folder: Path, options: Mapping[str, Any], *, verbose: bool) -> EventLog:  # noqa: ANN401
-    """`options`: as the command has them."""
+    """Append tables or files. `options`: as the command has them."""
     _require_known(options, Append)
     paths = _paths_of(source)
     table = None if paths is not None else reader_of(source)
@@ -72,7 +72,7 @@ def _require_known(options: Mapping[str, Any], command: type) -> None:
 
 
 def _paths_of(source: Any) -> list[str] | None:  # noqa: ANN401
-    """None if it is no path and no list of paths."""
+    """Return the paths; None if it is no path and no list of paths."""
     if isinstance(source, str | Path):
         return [str(source)]
     if isinstance(source, list | tuple) and source and all(isinstance(each, str | Path) for each in source):
@@ -81,7 +81,7 @@ def _paths_of(source: Any) -> list[str] | None:  # noqa: ANN401
 
 
 def reader_of(source: Any, name: str = "") -> MemoryReader:  # noqa: ANN401
-    """The batches of a table; InputError if it is none."""
+    """Return the batches of a table; InputError if it is none."""
     name = name or f"the {type(source).__name__}"
     if isinstance(source, pl.LazyFrame):
         schema = pl.DataFrame(schema=source.collect_schema()).to_arrow().schema
@@ -109,7 +109,7 @@ def reader_of(source: Any, name: str = "") -> MemoryReader:  # noqa: ANN401
 
 
 def _batches_of_lazy(frame: pl.LazyFrame) -> Iterator[pa.RecordBatch]:
-    """As they are computed; errors of the query are the caller's."""
+    """Yield batches as they are computed; errors of the query are the caller's."""
     for part in frame.collect_batches(chunk_size=ROWS_PER_BATCH, maintain_order=True):
         yield from part.to_arrow().to_batches()
 
@@ -125,7 +125,7 @@ def _table_of_pandas(source: Any, name: str) -> pa.Table:  # noqa: ANN401
 
 
 def _is_temporal_data(source: Any) -> bool:  # noqa: ANN401
-    """PyTorch Geometric need not be there to know its own."""
+    """Return whether it is PyTorch Geometric's data; that package need not be there to know its own."""
     return all(hasattr(getattr(source, name, None), "numpy") for name in ("src", "dst", "t"))
 
 

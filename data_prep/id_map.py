@@ -34,7 +34,8 @@ class IdMap:
 
     @classmethod
     def of_log(cls, raw: pa.Array) -> "IdMap":
-        """The ids of a log that is appended to: their codes are their places, and no event is counted yet."""
+        """Make a map of the ids of a log that is appended to: their codes are their places, and no event is
+        counted yet."""
         ids = cls()
         if not pa.types.is_integer(raw.type):
             ids._known = _KnownTexts()
@@ -64,7 +65,7 @@ class IdMap:
         return int(np.count_nonzero(self._known.states() & both == both))
 
     def sources_first(self) -> Integers:
-        """All codes: first those seen as sources, in that order, then the others."""
+        """Return all codes: first those seen as sources, in that order, then the others."""
         sources = self._known.sources()
         others = np.ones(len(self), np.bool_)
         others[sources] = False
@@ -73,8 +74,8 @@ class IdMap:
     def encode(
         self, columns: Sequence[pa.Array], first_role: int = SOURCE, *, are_parsed: bool = False
     ) -> list[Codes]:
-        """Codes of the ids in the columns, sources first, which have equally many rows; new ones are
-        admitted. Raises `Rejected` on a null id. `are_parsed`: `parse_ids` was here."""
+        """Return the codes of the ids in the columns, sources first, which have equally many rows; new ones
+        are admitted. Raises `Rejected` on a null id. `are_parsed`: `parse_ids` was here."""
         as_text = isinstance(self._known, _KnownTexts)
         ids = list(columns) if are_parsed else [parse_ids(each, as_text=as_text) for each in columns]
         if as_text or any(not pa.types.is_integer(column.type) for column in ids):
@@ -143,7 +144,7 @@ class _KnownTexts:
 
     @classmethod
     def of(cls, integers: _KnownIntegers) -> "_KnownTexts":
-        """The same nodes."""
+        """Make a map of the same nodes, whose ids are now text."""
         known = cls()
         if len(integers):
             known.codes_of([pc.cast(integers.by_code(), pa.large_string())], SOURCE)
@@ -209,14 +210,14 @@ class _KnownTexts:
 
 
 def _empty_slots(least: int) -> Integers:
-    """A power of two; a table is at most half full."""
+    """Return empty slots, a power of two; a table is at most half full."""
     slots = np.zeros((1 << (least - 1).bit_length(), 2), np.int64)
     slots[:, 1] = id_tables.EMPTY
     return slots
 
 
 def _grown(array: npt.NDArray[Whole], needed: int) -> npt.NDArray[Whole]:
-    """With room for so many, by halves more, so that copying stays rare."""
+    """Return the array with room for `needed` values; it grows by half, so that copying stays rare."""
     if needed <= len(array):
         return array
     grown = np.empty(max(needed, len(array) * 3 // 2), array.dtype)

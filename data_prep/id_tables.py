@@ -38,7 +38,7 @@ def _mixed(word):
 
 @compiled
 def _seen(state, role, order, counts):
-    """The state after one more event; sources are listed in the order in which they are first seen as
+    """Return the state after one more event; sources are listed in the order in which they are first seen as
     such."""
     state += ONE_EVENT
     if not state & SEEN_AS[role]:
@@ -99,7 +99,7 @@ def move_integers(old_slots, slots):
 
 @compiled
 def states_of_integers(slots, states):
-    """The state of each code."""
+    """Fill in the state of each code."""
     for number in range(len(slots)):
         if slots[number, 1] != EMPTY:
             states[slots[number, 1] & CODE_MASK] = slots[number, 1]
@@ -107,7 +107,7 @@ def states_of_integers(slots, states):
 
 @compiled
 def _word(data, begin, end):
-    """Up to eight bytes as one word."""
+    """Return up to eight bytes as one word."""
     word = np.uint64(0)
     for number in range(min(end - begin, 8)):
         word |= np.uint64(data[begin + number]) << np.uint64(8 * number)
@@ -206,7 +206,7 @@ def move_texts(old_slots, slots):
 
 @compiled
 def lengths_and_states(arena, lengths, states):
-    """Of each code, in order."""
+    """Fill in the length and the state of each code, in order."""
     where = 0
     for code in range(len(lengths)):
         states[code], lengths[code] = arena[where], arena[where + 1]
@@ -215,7 +215,7 @@ def lengths_and_states(arena, lengths, states):
 
 @compiled
 def copy_texts(arena, offsets, data):
-    """All texts in order of code, as Arrow has them."""
+    """Copy all texts in order of code, as Arrow has them."""
     where = 0
     for code in range(len(offsets) - 1):
         length = offsets[code + 1] - offsets[code]
@@ -227,7 +227,7 @@ def copy_texts(arena, offsets, data):
 
 @compiled
 def set_states(arena, states):
-    """The states of texts that were known by other names."""
+    """Set the states of texts that were known by other names."""
     where = 0
     for code in range(len(states)):
         arena[where] = states[code]

@@ -23,7 +23,7 @@ class Layout:
     names_its_columns: bool = True
     """False if the header line does not fit the columns (JODIE: one name for 172 features)."""
     comment: str | None = None
-    """Lines that start with this are skipped."""
+    """The text at the start of lines that are skipped."""
     decimal_comma: bool = False
     is_kept: bool = False
     """Columns are those of the files that a log was converted from."""
@@ -31,7 +31,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which position holds what."""
+    """The position of each column that has a role."""
 
     names: tuple[str, ...]
     """One name per column; positions as text where the source names none."""
@@ -67,7 +67,8 @@ class Roles:
 
 
 def find_roles(where: str, names: list[str], layout: Layout, *, has_names: bool) -> Roles:
-    """InputError, beginning with `where`, for a column that is not there or is given two roles."""
+    """Find the position of each role; InputError, beginning with `where`, for a column that is not there or
+    is given two roles."""
     if has_names:
         _refuse_equal_names(where, names)
     find = ColumnFinder(where, names, has_names, is_kept=layout.is_kept)

@@ -56,14 +56,14 @@ class LogBefore:
         return [self.sources, self.destinations][: 1 + self.manifest.bipartite]
 
     def option(self, name: str) -> object:
-        """What the log was converted with."""
+        """Return an option that the log was converted with."""
         return self.preparation.options.get(name)
 
     def part_name(self, name: str) -> str:
         return part_name(name, self.version)
 
     def times(self, rule: TimeRule) -> TimeForm:
-        """What times of later events must be like."""
+        """Return the form that the times of later events must have."""
         kept, manifest = self.preparation, self.manifest
         if self.option("time_step") is not None:
             if kept.last_time is None:
@@ -76,7 +76,7 @@ class LogBefore:
         return TimeForm.after(rule, manifest.last_time, manifest.time_dtype, manifest.time_unit)
 
     def layout(self, header: bool | None) -> Layout:
-        """The columns that files are to have; `header`: what the user says of the first line."""
+        """Return the columns that files are to have; `header`: what the user says of the first line."""
         kept, form = self.preparation, self.preparation.text
         by_position = kept.is_by_position
         if header is None and form is not None:
@@ -132,7 +132,8 @@ class LogBefore:
             )
 
     def has_already(self, sources: Sequence[Source]) -> bool:
-        """Whether these very files were appended last: of a run that was killed when it had just done so."""
+        """Return whether these very files were appended last: of a run that was killed when it had just done
+        so."""
         versions = self.manifest.versions
         kept = versions[-1].sources if versions else ()
         if [source.num_bytes for source in sources] != [record.bytes for record in kept]:
@@ -143,7 +144,7 @@ class LogBefore:
         )
 
     def dense_ids(self) -> tuple[Dense, Dense]:
-        """Of the codes of both columns, known ones and new ones."""
+        """Return the dense ids of the codes of both columns, known ones and new ones."""
         new_sources = len(self.sources) - self.sources.num_before
         src = self._with_new(self._dense_of_side["src"], self.manifest.nodes, new_sources)
         if not self.manifest.bipartite:
@@ -152,7 +153,7 @@ class LogBefore:
         return src, self._with_new(self._dense_of_side["dst"], self.manifest.nodes + new_sources, new)
 
     def new_nodes(self) -> pa.Table:
-        """As `node_ids.parquet` has them, in the order of their dense ids."""
+        """Return the new nodes as `node_ids.parquet` has them, in the order of their dense ids."""
         raw = [pc.cast(ids.raw[ids.num_before :], self._raw_type) for ids in self.maps]
         degree = np.concatenate([ids.degree[ids.num_before :] for ids in self.maps])
         columns = {"raw_id": pa.concat_arrays(raw), "degree": pa.array(degree)}

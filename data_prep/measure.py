@@ -79,7 +79,7 @@ class LogSummary:
     seconds_per_tick: float
     span_seconds: float
     auto_decay: tuple[float, ...]
-    """What `memory.decay auto` takes, per second, with the default parts; empty if the log has no such
+    """The λ that `memory.decay auto` takes, per second, with the default parts; empty if the log has no such
     parts."""
     distinct_times: int
     events_per_distinct_time: float
@@ -98,7 +98,7 @@ class LogSummary:
     shards: tuple[ShardSummary, ...]
     time_histogram: TimeHistogram
     preparation: Preparation | None
-    """As the manifest has it."""
+    """What the manifest says of how the log was prepared."""
     versions: tuple[Version, ...]
     """The log as it was converted, then as it was after each append."""
 
@@ -107,7 +107,7 @@ class LogSummary:
 
 
 def events_to_read(log: EventLog, *, pass_events: int = PASS_EVENTS) -> int:
-    """The sum of what `measure` will report as progress: the log's events times the passes over it."""
+    """Return the sum of what `measure` will report as progress: the log's events times the passes over it."""
     return len(log) * _num_passes(log, pass_events)
 
 
@@ -264,7 +264,8 @@ class _DistinctEdges:
 
 
 def _bin_starts(first: int | float, last: int | float) -> tuple[int | float, ...]:
-    """Where each bin begins. Whole times get no more bins than ticks, so none is empty by construction."""
+    """Return where each bin begins. Whole times get no more bins than ticks, so none is empty by
+    construction."""
     if isinstance(first, int) and isinstance(last, int):
         ticks = last - first + 1
         bins = min(HISTOGRAM_BINS, ticks)

@@ -59,7 +59,8 @@ class NodeFeatures:
         return [name for column in self.columns for name in column.names]
 
     def write(self, path: Path, nodes: pa.Table) -> tuple[FeatureRecord, str]:
-        """`nodes`: raw ids by dense id. Returns the file's record, and what there is to say."""
+        """Write the features. `nodes`: raw ids by dense id. Return the file's record, and what there is to
+        say."""
         places = self._places(nodes)
         has_line = places >= 0
         with FeatureWriter(path, self._values.shape[1]) as writer:
@@ -77,7 +78,7 @@ class NodeFeatures:
         return writer.record(), said
 
     def _places(self, nodes: pa.Table) -> Places:
-        """The line of each node, -1 if it has none."""
+        """Return the line of each node, -1 if it has none."""
         raw, ids = nodes.column("raw_id").combine_chunks(), self._ids
         if pa.types.is_integer(raw.type) != pa.types.is_integer(ids.type):
             raw, ids = pc.cast(raw, pa.large_string()), pc.cast(ids, pa.large_string())
@@ -133,7 +134,7 @@ class NodeFeatures:
             ) from None
 
     def _raw(self, table: pa.Table, names: list[str], reading: FeatureReading) -> tuple[list[str], Matrix]:
-        """A name for each value, and the values."""
+        """Return a name for each value, and the values."""
         parts, value_names = [], []
         for name in names:
             column = table.column(name).combine_chunks()
@@ -154,7 +155,7 @@ class NodeFeatures:
 
 
 def _found(raw: pa.Array, ids: pa.Array) -> Places:
-    """The place of each raw id among these, -1 if it has none."""
+    """Return the place of each raw id among these, -1 if it has none."""
     places: Places = pc.fill_null(pc.index_in(raw, value_set=ids), -1).to_numpy().astype(np.int64)
     return places
 

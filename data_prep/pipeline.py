@@ -172,7 +172,7 @@ def _assign_ids(first: FirstPass) -> _Nodes:
 
 
 def _together(orders: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Codes of several maps, one map's after the other's."""
+    """Join codes of several maps, one map's after the other's."""
     begins = np.cumsum([0, *(len(order) for order in orders[:-1])])
     return np.concatenate([order + begin for order, begin in zip(orders, begins, strict=True)])
 
@@ -180,7 +180,7 @@ def _together(orders: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
 def _write_events(
     job: Conversion, first: FirstPass, nodes: _Nodes, staging: Path, display: Display
 ) -> EventLogWriter:
-    """The second pass: read the spill in time order, exchange codes for dense ids, write shards."""
+    """Make the second pass: read the spill in time order, exchange codes for dense ids, write shards."""
     ranks = None if job.time_step is None else TimeRanks(job.time_step)
     writer = EventLogWriter(
         staging,
@@ -204,12 +204,12 @@ def require_few_nodes(count: int) -> None:
 
 
 def records_of(sources: Sequence[Source]) -> list[SourceRecord]:
-    """Of those that are files, which nobody may have changed meanwhile."""
+    """Return the records of those sources that are files, which nobody may have changed meanwhile."""
     return [record for source in sources if (record := source.record()) is not None]
 
 
 def as_read(times: Times) -> Times:
-    """Ranks take the place of times whatever these count."""
+    """Return the times unchanged: ranks take the place of times whatever these count."""
     return times
 
 

@@ -1,4 +1,4 @@
-"""Where raw files lie: paths, folders, globs, standard input and URLs, each as files that can be opened."""
+"""Places of raw files: paths, folders, globs, standard input and URLs, each as files that can be opened."""
 
 import fnmatch
 import glob
@@ -27,9 +27,9 @@ class Place:
     """A file, as it was when it was found."""
 
     name: str
-    """What the user calls it; of a file in a folder, with the folder."""
+    """The name that the user calls it by; for a file in a folder, with the folder."""
     path: str
-    """As its file system has it."""
+    """The path within its file system."""
     system: fs.FileSystem
     info: fs.FileInfo
     is_spooled: bool = False
@@ -61,7 +61,7 @@ class Place:
             )
 
     def record(self) -> SourceRecord:
-        """What it is now; its hash only where reading it costs no traffic."""
+        """Return what the file is now; its hash only where reading it costs no traffic."""
         self.require_unchanged()
         if not self.is_local:
             return SourceRecord(name=self.name, bytes=self.num_bytes)
@@ -72,8 +72,8 @@ class Place:
 
 
 def places_of(inputs: Sequence[str], spool: Path) -> list[Place]:
-    """All files that the inputs stand for, in the order given, those of a folder by name with numbers as
-    numbers. `spool`: where standard input is kept, since it is read more than once."""
+    """Return all files that the inputs stand for, in the order given, those of a folder by name with numbers
+    as numbers. `spool`: where standard input is kept, since it is read more than once."""
     if inputs.count(STANDARD_INPUT) > 1:
         raise InputError("- is given twice, but standard input can be read once; give it once")
     places = [place for given in inputs for place in _places_of(given, spool)]
@@ -154,7 +154,7 @@ def _matching(system: fs.FileSystem, given: str, pattern: str) -> list[Place]:
 
 
 def _in_folder(system: fs.FileSystem, given: str, path: str) -> list[Place]:
-    """All files below it but hidden ones and those of other programs, such as _SUCCESS."""
+    """Return all files below it but hidden ones and those of other programs, such as _SUCCESS."""
     try:
         infos = system.get_file_info(fs.FileSelector(path, recursive=True))
     except OSError as error:
@@ -176,7 +176,7 @@ def _address(given: str, path: str) -> str:
 
 
 def _natural(path: str) -> list[tuple[int, str]]:
-    """part-2 comes before part-10."""
+    """Return a key by which part-2 comes before part-10."""
     parts = _NUMBERS.split(path)
     return [(int(part) if number % 2 else 0, part) for number, part in enumerate(parts)]
 

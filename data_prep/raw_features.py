@@ -36,11 +36,11 @@ class FeatureReading:
 
     wish: FeatureWish
     known: tuple[FeatureColumn, ...] = ()
-    """Of the log that is appended to: its categories stay."""
+    """The feature columns of the log that is appended to; their categories stay."""
     _codes: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def column(self, values: pa.Array, name: str, *, decimal_comma: bool = False) -> Matrix:
-        """One value a row; `Rejected` where one is no number, or missing without --fill."""
+        """Return one value a row; `Rejected` where one is no number, or missing without --fill."""
         if name in self.wish.one_hot:
             return self._categories(values, name)
         if self.wish.fill is None:
@@ -67,7 +67,7 @@ class FeatureReading:
         return numbers
 
     def renumber(self, raw: Matrix, columns: tuple[FeatureColumn, ...]) -> Matrix:
-        """Categories by their place among those kept, in place of the order of appearance."""
+        """Number categories by their place among those kept, in place of the order of appearance."""
         raw = raw.copy()
         for number, column in enumerate(columns):
             if column.categories:
@@ -79,8 +79,8 @@ class FeatureReading:
         return raw
 
     def columns(self, names: list[str], blocks: "Blocks") -> tuple[FeatureColumn, ...]:
-        """What is kept of each column. Means are those of blocks of one size: sums do not depend on how the
-        sources were cut."""
+        """Return what is kept of each column. Means are those of blocks of one size: sums do not depend on
+        how the sources were cut."""
         count, total, square, gaps = (np.zeros(len(names)) for _ in range(4))
         for block in blocks:
             values = block.astype(np.float64)
@@ -117,7 +117,7 @@ class FeatureReading:
 
     @property
     def unknown_categories(self) -> dict[str, list[str]]:
-        """Those that the log which is appended to does not have, by column; they become zeros."""
+        """The categories that the log which is appended to does not have, by column; they become zeros."""
         found = {
             column.name: [each for each in self._codes.get(column.name, ()) if each not in column.categories]
             for column in self.known

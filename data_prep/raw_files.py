@@ -43,7 +43,7 @@ class RawFile:
 
 
 def open_text(place: Place) -> io.TextIOWrapper:
-    """The file as text lines; undecodable bytes become surrogates, so that their line can be named."""
+    """Open the file as text lines; undecodable bytes become surrogates, so that their line can be named."""
     return io.TextIOWrapper(
         io.BufferedReader(RawFile(place).stream, 1 << 20),
         encoding="utf-8-sig",
@@ -53,7 +53,7 @@ def open_text(place: Place) -> io.TextIOWrapper:
 
 
 def first_bytes(place: Place, count: int) -> bytes:
-    """Of what the file holds, uncompressed."""
+    """Return the first bytes of what the file holds, uncompressed."""
     with RawFile(place) as raw:
         try:
             return bytes(raw.stream.read(count))
@@ -62,8 +62,8 @@ def first_bytes(place: Place, count: int) -> bytes:
 
 
 def first_lines(place: Place, *, comment: str | None) -> list[str]:
-    """The lines at the file's head, without their ends: all of a short file, else at least two that are not
-    comments, however long."""
+    """Return the lines at the file's head, without their ends: all of a short file, else at least two that
+    are not comments, however long."""
     head, size = b"", _HEAD_BYTES
     with RawFile(place) as raw:
         try:

@@ -74,7 +74,7 @@ def raise_first_offence(
 
 
 def _pass_unseen(rows: list[list[str]], form: TextForm, roles: Roles, rules: Rules, before: TimeForm) -> bool:
-    """A quick look at many good rows: only a block that does not pass is read row by row."""
+    """Take a quick look at many good rows: only a block that does not pass is read row by row."""
     if any(len(row) != len(roles.names) for row in rows):
         return False
 
@@ -100,7 +100,8 @@ def _pass_unseen(rows: list[list[str]], form: TextForm, roles: Roles, rules: Rul
 
 
 def _numbered_rows(place: Place, form: TextForm) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line each starts on, as an editor counts them; empty lines and comments are not rows."""
+    """Yield rows with the line each starts on, as an editor counts them; empty lines and comments are not
+    rows."""
     line = 1
     try:
         with open_text(place) as text:
@@ -148,7 +149,7 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
 
 
 def require_kind(ids: pa.Array, what: str, rules: Rules) -> None:
-    """Ids are text or whole numbers, of a log and of all that is appended to it."""
+    """Refuse ids that are text where all ids of the log are whole numbers."""
     if rules.whole_ids and not pa.types.is_integer(ids.type):
         raise RuleBroken(
             f"{what} is text, but all ids of this log are whole numbers; correct it, or convert everything "
@@ -157,12 +158,12 @@ def require_kind(ids: pa.Array, what: str, rules: Rules) -> None:
 
 
 def _numeric(roles: Roles, rules: Rules) -> list[int]:
-    """Columns of numbers; those of categories hold anything."""
+    """Return the columns of numbers; those of categories hold anything."""
     return [each for each in roles.numeric if roles.names[each] not in rules.features.wish.one_hot]
 
 
 def check_time(field: str, rule: TimeRule) -> Times:
-    """The time of one row, written as text; `RuleBroken` says what is wrong with it."""
+    """Return the time of one row, written as text; `RuleBroken` says what is wrong with it."""
     try:
         return parse_times(pa.array([field]), rule)
     except Rejected:
@@ -271,7 +272,7 @@ def _check_feature_row(field: str, num_rows: int | None) -> None:
 
 
 def _as_written(time: int | float | None, rule: TimeRule) -> str:
-    """Dates by ISO 8601, without a fraction that is zero."""
+    """Return a time as people write it: dates by ISO 8601, without a fraction that is zero."""
     if not rule.is_dates or time is None:
         return str(time)
     whole, _, fraction = str(np.datetime64(int(time), "ns")).partition(".")

@@ -21,9 +21,9 @@ _ARROW_STREAM = b"\xff\xff\xff\xff"
 def open_sources(
     job: Conversion, spool: Path, tables: Sequence[TableReader] = (), *, may_be_empty: bool = False
 ) -> list[Source]:
-    """All inputs, in order, with the same columns in the same roles. `spool`: where standard input is kept.
-    `tables`: sources in memory, instead. `may_be_empty`: leave those without rows out, rather than refuse
-    them."""
+    """Open all inputs, in order, with the same columns in the same roles. `spool`: where standard input is
+    kept. `tables`: sources in memory, instead. `may_be_empty`: leave those without rows out, rather than
+    refuse them."""
     makers: list[Callable[[], Source]] = [
         partial(TableSource, table, job.layout, job.features.one_hot) for table in tables
     ]
@@ -41,7 +41,7 @@ def open_sources(
 
 
 def _open(place: Place, job: Conversion) -> Source:
-    """By what it holds; a name alone says little."""
+    """Open a file by what it holds; a name alone says little."""
     reader = reader_of_place(place)
     if reader is None:
         return TextSource(place, job.layout)
@@ -49,7 +49,7 @@ def _open(place: Place, job: Conversion) -> Source:
 
 
 def reader_of_place(place: Place) -> TableReader | None:
-    """None for delimited text."""
+    """Return a reader of the file; None for delimited text."""
     start = first_bytes(place, 4096)
     if start.startswith(b"PAR1"):
         return ParquetReader(place)
@@ -73,7 +73,7 @@ def reader_of_place(place: Place) -> TableReader | None:
 
 
 def _require_alike(first: Source, other: Source) -> None:
-    """Several files are one log only if they offer the same things."""
+    """Require that sources are alike: several files are one log only if they offer the same things."""
     ours, theirs = first.roles, other.roles
     if len(other.feature_names) != len(first.feature_names):
         raise InputError(

@@ -71,11 +71,12 @@ class Spill:
         self._runs.append(path)
 
     def remove(self) -> None:
-        """The folder, which is empty once all has been read."""
+        """Remove the folder, which is empty once all has been read."""
         self._folder.rmdir()
 
     def read(self, to_final_time: Callable[[Times], Times]) -> Iterator[CodedEvents]:
-        """All events in order, their times in the final form; each run's file goes when it is used up."""
+        """Yield all events in order, their times in the final form; each run's file goes when it is used
+        up."""
         runs = [_read_run(path, to_final_time) for path in self._runs]
         if self._sort:
             yield from merge_runs(runs)

@@ -66,7 +66,7 @@ class Recipe:
 
     @property
     def log_id(self) -> str:
-        """The same for the same events, however they are cut into shards."""
+        """An id that is the same for the same events, however they are cut into shards."""
         content = {"version": RECIPE_VERSION, "nodes": self.nodes, **self.parameters()}
         del content["average_degree"]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -25,14 +25,14 @@ class Synth:
     out: Positional[Path]
     """The data folder to make; with --as-csv, the CSV file."""
     events: Count
-    """How many events, such as 1e6."""
+    """The number of events, such as 1e6."""
     kind: Literal["social", "random"] = "social"
     """social: communities, repeated partners, recency, hubs, newcomers, drift; random: uniform pairs, as in
     the paper's scalability study."""
     average_degree: float | None = None
     """Events per node, counting both ends; by default 60 for social, 100 for random."""
     seed: int = 0
-    """Same seed, same log."""
+    """The seed; the same seed makes the same log."""
     shard_events: Count = EVENTS_PER_SHARD
     """Events per Parquet shard."""
     as_csv: bool = False

@@ -28,7 +28,7 @@ Weights = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class SocialHabits:
-    """How a source chooses its destination, and who the nodes are."""
+    """The habits by which a source chooses its destination, and the kinds of nodes."""
 
     repeat: float = 0.60
     """Share of events that go to a recent partner of the source."""
@@ -45,7 +45,7 @@ class SocialHabits:
     community_size: int = 50
     """Mean number of members once all nodes have joined."""
     moves: float = 1.0
-    """How often a node changes community in the course of the log, on average."""
+    """The number of times that a node changes community in the course of the log, on average."""
     founders: float = 0.4
     """Share of the nodes that are there from the start; the others join evenly until the last event."""
     tail: float = 2.0
@@ -53,7 +53,8 @@ class SocialHabits:
     days: float = 30.0
     """Time the log covers, whatever its number of events, so that one decay rate suits all sizes."""
     rhythm: float = 0.8
-    """How far the rate of events swings around its mean between midnight and noon; 0 is not at all."""
+    """The extent to which the rate of events swings around its mean between midnight and noon; 0 is not at
+    all."""
 
     def __post_init__(self) -> None:
         shares = (self.repeat, self.closure, self.community, self.hub)
@@ -91,7 +92,7 @@ def social_events(
 
 
 class _Town:
-    """Who has joined, whom they meet, and when."""
+    """Knows who has joined, whom they meet, and when."""
 
     def __init__(self, events: int, nodes: int, rng: np.random.Generator, habits: SocialHabits) -> None:
         # a block long enough for numpy, yet in which few nodes appear twice
@@ -133,7 +134,7 @@ class _Town:
         self._next_census = event + self._events // NUM_CENSUSES
 
     def _choose_sources(self, start: int, stop: int) -> Ids:
-        """By activity; but whoever joins during the block opens with an event of its own."""
+        """Choose sources by activity; but whoever joins during the block opens with an event of its own."""
         joined_before, num_joined = self._joined_by(start), self._joined_by(stop)
         source = _draw_by_weight(self._activity_up_to[:num_joined], stop - start, self._rng)
         newcomers = np.arange(joined_before, num_joined)[: stop - start]
@@ -166,7 +167,7 @@ class _RecentPartners:
         self._num_events_N = np.zeros(nodes, dtype=np.int32)
 
     def pick(self, node: Ids) -> Ids:
-        """A recent partner of each node; -1 for nodes without one and for node -1."""
+        """Return a recent partner of each node; -1 for nodes without one and for node -1."""
         num_events = self._num_events_N[node]
         age = np.minimum(num_events, self._slots) * self._rng.random(len(node)) ** self._recency
         slot = (num_events - 1 - age.astype(np.int64)) % self._slots
@@ -185,7 +186,7 @@ class _RecentPartners:
 
 
 class _Communities:
-    """Who belongs where. Moves and newcomers count from the next census on, which costs O(nodes)."""
+    """Knows who belongs where. Moves and newcomers count from the next census on, which costs O(nodes)."""
 
     def __init__(self, popularity: Weights, mean_size: int, rng: np.random.Generator) -> None:
         self._popularity, self._rng = popularity, rng
@@ -203,7 +204,8 @@ class _Communities:
         self._weight_borders = np.append(0.0, self._popularity_up_to)[np.append(0, borders)]
 
     def pick_member(self, node: Ids) -> Ids:
-        """A member of each node's community, perhaps the node itself; of the next one if it is deserted."""
+        """Return a member of each node's community, perhaps the node itself; of the next one if it is
+        deserted."""
         low, high = (self._weight_borders[self._community[node] + end] for end in (0, 1))
         wanted = low + (high - low) * self._rng.random(len(node))
         return self._members[_places(self._popularity_up_to, wanted)]
@@ -232,11 +234,11 @@ def _draw_by_weight(weight_up_to: Weights, size: int, rng: np.random.Generator) 
 
 
 def _places(weight_up_to: Weights, wanted: Weights) -> Ids:
-    """Where each wanted sum is passed; rounding may put it at the very end, which is nobody's."""
+    """Return where each wanted sum is passed; rounding may put it at the very end, which is nobody's."""
     places: Ids = np.searchsorted(weight_up_to, wanted, side="right")
     return places.clip(max=len(weight_up_to) - 1)
 
 
 def _pareto(size: int, tail: float, rng: np.random.Generator) -> Weights:
-    """Pareto quantiles in random order: unlike draws, they give no seed a freak hub."""
+    """Return Pareto quantiles in random order: unlike draws, they give no seed a freak hub."""
     return rng.permutation((np.arange(1, size + 1) / size) ** (-1 / tail))

@@ -13,7 +13,7 @@ from tpnet_dist.events.shards import Times
 from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
 
 _NANOSECONDS = {"s": 1_000_000_000, "us": 1000, "ns": 1}
-"""Of the units that dates may be kept in, coarsest first."""
+"""Nanoseconds of each unit that dates may be kept in, coarsest unit first."""
 
 
 @dataclass
@@ -31,13 +31,13 @@ class TimeForm:
     log_end: int | float | None = None
     """The time of the last event of a log that is appended to."""
     kept_unit: TickUnit | None = None
-    """What that log counts, if its times are whole."""
+    """The unit of that log's times, if they are whole."""
     _date_units: list[str] = field(default_factory=lambda: list(_NANOSECONDS))
     _digests: dict[str, "hashlib._Hash"] = field(default_factory=dict)
 
     @classmethod
     def after(cls, rule: TimeRule, log_end: int | float, dtype: TimeType, unit: TickUnit) -> "TimeForm":
-        """The form of a log's times, for those that come after its end."""
+        """Return the form of a log's times, for those that come after its end."""
         if rule.is_dates:
             log_end = int(log_end) * _NANOSECONDS[unit]
         form = cls(rule, has_fractions=dtype == "float64", last_time=log_end, log_end=log_end)
@@ -47,7 +47,7 @@ class TimeForm:
         return form
 
     def keeps(self, times: Times) -> bool:
-        """Whether the log that is appended to can hold them as exactly as they are."""
+        """Return whether the log that is appended to can hold them as exactly as they are."""
         if self.kept_unit is None:
             return True
         if not self.rule.is_dates:
@@ -55,7 +55,8 @@ class TimeForm:
         return not (times % _NANOSECONDS[self.kept_unit]).any()
 
     def accepts(self, times: Times, *, in_order: bool) -> bool:
-        """Whether `times` may follow what was observed: exact in one form with it and, if asked, in order."""
+        """Return whether `times` may follow what was observed: exact in one form with it and, if asked, in
+        order."""
         has_fractions = self.has_fractions or times.dtype == np.float64
         largest = self._largest(times)
         if has_fractions and largest > EXACT_IN_FLOAT64:
@@ -117,7 +118,7 @@ class TimeRanks:
     """Replace each distinct time by its rank × step, over a stream in time order."""
 
     def __init__(self, step: float, *, rank: int = -1, last: int | float | None = None) -> None:
-        """`rank`, `last`: of the last event of a log that is appended to, and its time."""
+        """`rank`, `last`: the rank of the last event of a log that is appended to, and its time."""
         self.step = int(step) if float(step).is_integer() else step
         self._rank, self._last = rank, last
 

@@ -40,7 +40,7 @@ _THINGS = {
 
 
 def say_columns(source: Source, job: Conversion, rule: TimeRule, tell: Tell) -> None:
-    """Which column is what, with the first values; refuse what its first rows show to be implausible."""
+    """Say which column is what, with the first values; refuse what its first rows show to be implausible."""
     roles, sample = source.roles, source.sample()
     tell(f"{source.name}: {source.about()}; {len(roles.names)} columns")
     for role, position, remark in _rows_of(roles, rule):
@@ -60,7 +60,7 @@ def say_columns(source: Source, job: Conversion, rule: TimeRule, tell: Tell) -> 
 
 
 def say_log(first: "FirstPass", job: Conversion, tell: Tell) -> None:
-    """Times, span and ids of the whole log; refuse what is implausible."""
+    """Say times, span and ids of the whole log; refuse what is implausible."""
     rule, times = first.rule, first.times
     tick = 1e-9 if rule.is_dates else SECONDS_PER_TICK[rule.unit]
     low, high = times.lowest, times.highest
@@ -84,7 +84,7 @@ def say_log(first: "FirstPass", job: Conversion, tell: Tell) -> None:
 
 
 def say_appended(first: "FirstPass", before: "LogBefore", job: Conversion, tell: Tell) -> None:
-    """Times and ids of events that are appended; refuse what is implausible beside the log."""
+    """Say times and ids of events that are appended; refuse what is implausible beside the log."""
     rule, times, log = first.rule, first.times, before.manifest
     tick = 1e-9 if rule.is_dates else SECONDS_PER_TICK[rule.unit]
     low, high = times.lowest, times.highest
@@ -155,7 +155,7 @@ def _shown(value: object) -> str:
 
 
 def _kind_of(name: str) -> str:
-    """user_id, UserID and userId are all a user."""
+    """Return a column's kind by its name: user_id, UserID and userId are all a user."""
     lowered = name.strip().lower().replace("-", "_")
     for end in ("_id", "id", "_no", "_key", "s"):
         lowered = lowered.removesuffix(end) or lowered
@@ -252,7 +252,7 @@ def _doubts_about_span(
 
 
 def _likelier_unit(low: float, high: float, rule: TimeRule) -> str | None:
-    """The unit by which numbers are dates of today, if they are none by the one that was said."""
+    """Return the unit by which numbers are dates of today, if they are none by the one that was said."""
     if are_unix_times(low, high, SECONDS_PER_TICK[rule.unit]):
         return None
     return next((unit for unit, tick in SECONDS_PER_TICK.items() if are_unix_times(low, high, tick)), None)

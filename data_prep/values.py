@@ -41,7 +41,7 @@ class TimeRule:
     format: str | None = None
     decimal_comma: bool = False
     is_kept: bool = False
-    """As a log was read that is appended to."""
+    """Whether the rule is that of a log that is appended to."""
 
     @property
     def is_dates(self) -> bool:
@@ -53,7 +53,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
-    """Int64 if every id is a plainly written integer, else text: "007" stays "007"."""
+    """Return int64 if every id is a plainly written integer, else text: "007" stays "007"."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
@@ -74,7 +74,7 @@ def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    """Numbers of any type as int64."""
+    """Return numbers of any type as int64."""
     if pa.types.is_boolean(column.type) or pa.types.is_temporal(column.type):
         raise Rejected
     try:
@@ -84,7 +84,8 @@ def _whole(column: pa.Array) -> pa.Array:
 
 
 def parse_times(column: pa.Array, rule: TimeRule) -> Times:
-    """Int64 where every time is whole (dates: nanoseconds), float64 where one is not; never rounded."""
+    """Return int64 where every time is whole (dates: nanoseconds), float64 where one is not; never
+    rounded."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
@@ -109,7 +110,7 @@ def _times_of_text(column: pa.Array, rule: TimeRule) -> Times:
 
 
 def _times_of_type(column: pa.Array, rule: TimeRule) -> Times:
-    """Of typed sources: timestamps say themselves what they are."""
+    """Return the times of a typed column: timestamps say themselves what they are."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         if not rule.is_dates:
@@ -154,7 +155,7 @@ def _exact(times: npt.NDArray[np.float64]) -> Times:
 
 
 def parse_numbers(column: pa.Array, *, decimal_comma: bool = False) -> npt.NDArray[np.float32]:
-    """Labels and features."""
+    """Return labels or features as float32."""
     if column.null_count:
         raise Rejected
     if is_text(column.type):
@@ -172,7 +173,8 @@ def finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def parse_feature_rows(column: pa.Array, *, below: int | None) -> npt.NDArray[np.int64]:
-    """Row 0 is padding, nobody's; `below` is the number of rows, where it is known."""
+    """Return rows of features. Row 0 is padding, nobody's; `below` is the number of rows, where it is
+    known."""
     if column.null_count:
         raise Rejected
     numbers = _plain_integers(column) if is_text(column.type) else _whole(column)
@@ -185,7 +187,7 @@ def parse_feature_rows(column: pa.Array, *, below: int | None) -> npt.NDArray[np
 
 
 def _plain_integers(column: pa.Array) -> pa.Array | None:
-    """Int64 unless some value is no integer or not written plainly, such as 007 or 0x10."""
+    """Return int64; None if some value is no integer or not written plainly, such as 007 or 0x10."""
     numbers = cast_or_none(column, pa.int64())
     if numbers is None:
         return None
@@ -194,6 +196,6 @@ def _plain_integers(column: pa.Array) -> pa.Array | None:
 
 
 def _written_length(numbers: npt.NDArray[np.int64]) -> int:
-    """How many characters the numbers take when written plainly."""
+    """Return how many characters the numbers take when written plainly."""
     digits = 1 + np.searchsorted(_POWERS_OF_TEN, np.abs(numbers), side="right")
     return int(digits.sum()) + int(np.count_nonzero(numbers < 0))

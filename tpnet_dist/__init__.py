@@ -18,7 +18,7 @@ _OFFERED = {"Predictor": "tpnet_dist.prediction.predictor"} | dict.fromkeys(
 
 
 def __getattr__(name: str) -> object:
-    """On first use: torch takes seconds to import."""
+    """Import what the package offers when it is first used: torch takes seconds to import."""
     if name in _OFFERED:
         return getattr(import_module(_OFFERED[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

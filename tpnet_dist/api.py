@@ -53,7 +53,7 @@ class Run:
 
     @property
     def results(self) -> dict[str, Any] | None:
-        """What results.json holds; None before the run is finished."""
+        """The contents of results.json; None before the run is finished."""
         results = RunFolder(self.path).results()
         return None if results is None else results.to_json()
 
@@ -64,7 +64,7 @@ class Run:
         return read_curves(self.path)
 
     def predictor(self, **options: Any) -> Predictor:  # noqa: ANN401 — as `Predictor.load` has them
-        """A Predictor on the best weights, with the options of `Predictor.load`."""
+        """Return a Predictor on the best weights, with the options of `Predictor.load`."""
         return Predictor.load(self.path, **options)
 
     def evaluate(
@@ -151,7 +151,7 @@ def _path(given: Path | str | None) -> Path | None:
 
 
 def open_run(path: Path | str) -> Run:
-    """A run that was started before, finished or not."""
+    """Open a run that was started before, finished or not."""
     return Run(RunFolder.open(Path(path)).path)
 
 

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 import torch
 
 NEEDED_CAPABILITY = (7, 0)
-"""What Triton compiles for: Volta and later."""
+"""The least compute capability that Triton compiles for: Volta and later."""
 MOST_DIFFERENCE = 1e-5
-"""Of a trial in float32, relative to its largest number."""
+"""The largest difference of a trial in float32, relative to its largest number."""
 
 Trial = Callable[[torch.device], float]
 """Runs a kernel on little, and returns by how much its result differs from that of torch operations."""
@@ -52,7 +52,7 @@ def let_products_use_tf32(wanted: bool) -> None:
 
 @contextmanager
 def in_full_float32() -> Iterator[None]:
-    """For products of rows, whose norms reach 1e10: exact to float32 also where others use TF32."""
+    """Compute products of rows, whose norms reach 1e10, exactly to float32 also where others use TF32."""
     setting = torch.backends.cuda.matmul
     before = setting.fp32_precision
     if before != "tf32":

@@ -34,11 +34,11 @@ class DoctorCommand:
     """
 
     keep: Annotated[Positional[Path | None], arg(metavar="[DIR]")] = None
-    """Where logs and runs of the checkup are kept; left away, they are removed."""
+    """The folder in which logs and runs of the checkup are kept; left away, they are removed."""
     ranks: Annotated[int | None, arg(metavar="COUNT")] = None
-    """How many ranks; by default one for each GPU, or two on a CPU."""
+    """The number of ranks; by default one for each GPU, or two on a CPU."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """What ranks compute on; auto: GPUs, where there are any."""
+    """The devices that ranks compute on; auto: GPUs, where there are any."""
     steps: Annotated[int, arg(metavar="COUNT")] = 50
     """Training steps of each training."""
     batch_size: Annotated[int, arg(metavar="COUNT")] = 200
@@ -58,7 +58,7 @@ COMMAND_LINE = CommandLine(
 
 
 def parse_doctor(args: list[str]) -> DoctorCommand:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
         tyro.cli(DoctorCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
     command = DoctorCommand(**COMMAND_LINE.read(args))  # type: ignore[arg-type]

@@ -83,7 +83,7 @@ def _raise_stopped(number: int, frame: FrameType | None) -> None:
 
 
 def sentence_of(error: InputError | OSError) -> str:
-    """On one line, with a remedy also for what the operating system refused."""
+    """Return the error on one line, with a remedy also for what the operating system refused."""
     sentence = " ".join(str(error).split())  # libraries' messages may have several lines
     if isinstance(error, OSError) and error.strerror and error.errno:
         where = f"{error.filename}: " if error.filename else ""

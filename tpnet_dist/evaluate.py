@@ -32,7 +32,7 @@ class EvaluateCommand:
     run: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder of a run."""
     negatives: Annotated[tuple[NegativeKind, ...] | None, arg(metavar="random|historical|inductive …")] = None
-    """Which negatives events are scored against."""
+    """The kinds of negatives that events are scored against."""
     mrr_negatives: Annotated[int | None, arg(metavar="COUNT")] = None
     """Rank each event against so many random destinations."""
     protocol: Annotated[Literal["dyglib", "stream"] | None, arg(metavar="dyglib|stream")] = None
@@ -51,7 +51,7 @@ class EvaluateCommand:
     """Show the traceback of an error."""
 
     def changed(self, config: Config) -> Config:
-        """The run's settings with what was said."""
+        """Return the run's settings, changed by the command's."""
         names = ("negatives", "mrr_negatives", "protocol", "update", "baseline")
         said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         data = config.data if self.data is None else replace(config.data, folder=str(self.data))
@@ -67,7 +67,7 @@ COMMAND_LINE = CommandLine(
 
 
 def parse_evaluate(args: list[str]) -> EvaluateCommand:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
         tyro.cli(EvaluateCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
     said = COMMAND_LINE.read(args)
@@ -107,7 +107,7 @@ def _run(command: EvaluateCommand) -> None:
 
 
 def evaluate_on_ranks(command: EvaluateCommand, world: "World") -> "Results":
-    """The results of the run by the settings of the command, on every rank; saved if it says so.
+    """Return the results of the run by the settings of the command, on every rank; saved if it says so.
 
     StopRequested on every rank, if a signal asks to stop.
     """

@@ -22,41 +22,42 @@ Integers = npt.NDArray[np.integer]
 
 
 class SampleKey(NamedTuple):
-    """What all draws of an epoch share; the number of the event or query and the slot come on top."""
+    """The part of the key that all draws of an epoch share; the number of the event or query and the slot
+    come on top."""
 
     seed: int
     epoch: int
 
 
 def state_of(key: SampleKey, number_B: Tensor) -> Tensor:
-    """One state per event or query number, spread over all 64 bits of an int64."""
+    """Return one state per event or query number, spread over all 64 bits of an int64."""
     return mix_in(mix_in(number_B.to(torch.int64), key.seed + 1), key.epoch + 1)
 
 
 def mix_in(state: Tensor, number: int) -> Tensor:
-    """The states that follow from these and the number."""
+    """Return the states that follow from these and the number."""
     return _mix(state + _signed(GOLDEN * number))
 
 
 def words_of(state_B: Tensor, count: int) -> Tensor:
-    """`count` words of 64 random bits from each state, (B, count)."""
+    """Return `count` words of 64 random bits from each state, (B, count)."""
     return words_at(state_B[:, None], torch.arange(1, count + 1, device=state_B.device))
 
 
 def words_at(state: Tensor, number: Tensor) -> Tensor:
-    """The words of 64 random bits with these numbers, counted from 1, from each state."""
+    """Return the words of 64 random bits with these numbers, counted from 1, from each state."""
     return _mix(state + number * _signed(GOLDEN))
 
 
 def fractions_of(key: SampleKey, query_B: Tensor, count: int) -> Tensor:
-    """Numbers in [0, 1) that depend on key, query and slot alone: 52 bits of a word each."""
+    """Return numbers in [0, 1) that depend on key, query and slot alone: 52 bits of a word each."""
     return _shift(words_of(state_of(key, query_B), count), 12).to(torch.float64).mul_(2.0**-52)
 
 
 def keyed_integers(
     key: SampleKey, event_B: Integers, *, stream: int, count: int, below: int | Integers
 ) -> npt.NDArray[np.int64]:
-    """Uniform integers in [0, below), (B, count), that depend on key, event, stream and slot alone.
+    """Return uniform integers in [0, below), (B, count), that depend on key, event, stream and slot alone.
 
     `stream` tells apart what is drawn for the same event; `below` is one bound or one per event. The bound
     scales all 64 bits of a word, in whole numbers: no value is favoured by more than below / 2**64.
@@ -73,7 +74,7 @@ def keyed_integers(
 
 
 def keyed_choice(key: SampleKey, event_B: Integers, *, stream: int, below: int) -> npt.NDArray[np.int64]:
-    """One integer in [0, below) for each event, all distinct; with repeats if there are more events.
+    """Return one integer in [0, below) for each event, all distinct; with repeats if there are more events.
 
     What an event gets depends on the events before it in the list, so ranks must give the same list. It is a
     Fisher-Yates shuffle of all integers, of which only those that were moved are kept.
@@ -103,7 +104,7 @@ def _mix_words(state: Words) -> Words:
 
 
 def _scaled(words_BM: Words, below_B1: Words) -> Words:
-    """word · below / 2**64 rounded down, by halves of both so that no product leaves 64 bits."""
+    """Return word · below / 2**64 rounded down, by halves of both so that no product leaves 64 bits."""
     half, ones = np.uint64(32), np.uint64(0xFFFFFFFF)
     high_BM, low_BM = words_BM >> half, words_BM & ones
     high_B1, low_B1 = below_B1 >> half, below_B1 & ones
@@ -120,7 +121,7 @@ def _shift(state: Tensor, bits: int) -> Tensor:
 
 
 def _signed(value: int) -> int:
-    """The same 64 bits as an int64."""
+    """Return the same 64 bits as a signed integer."""
     return (value + 2**63) % 2**64 - 2**63
 
 

@@ -24,15 +24,15 @@ class OwnFlags:
     """The flags that are no keys of a configuration."""
 
     events: Annotated[int | None, arg(metavar="COUNT")] = None
-    """How many events the log has; 1e8 may be written so."""
+    """The number of events of the log; 1e8 may be written so."""
     nodes: Annotated[int | None, arg(metavar="COUNT")] = None
-    """How many nodes; by default as many as the paper's random graphs have, events / 50."""
+    """The number of nodes; by default as many as the paper's random graphs have, events / 50."""
     data: Annotated[Path | None, arg(metavar="DIR")] = None
     """A data folder, instead of events and nodes; what ranks exchange is then counted from its batches."""
     ranks: Annotated[int, arg(metavar="COUNT")] = 4
-    """How many ranks, one per GPU."""
+    """The number of ranks, one per GPU."""
     device: Annotated[str, arg(metavar="rtx3090|a100|h100|cpu|FILE.toml")] = "rtx3090"
-    """What each rank computes on; a file is one that --calibrate wrote, or like it."""
+    """The device that each rank computes on; a file is one that --calibrate wrote, or like it."""
     calibrate: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """Measure this machine's cores, write the file, and stop."""
     figure: Annotated[Path | None, arg(metavar="FILE.png|svg")] = None
@@ -73,7 +73,7 @@ def _command_line(model: str) -> CommandLine:
 
 
 def parse_plan(args: list[str]) -> tuple[OwnFlags, Config]:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     model = model_of(args)
     if "-h" in args or "--help" in args:
         show_help(model)
@@ -156,7 +156,7 @@ def _run(own: OwnFlags, config: Config) -> None:
 
 
 def _with_timescales(config: Config, folder: Path | None) -> Config:
-    """With numbers instead of `memory.decay auto`; without a log any will do, since sizes depend on how many
+    """Put numbers in place of `memory.decay auto`; without a log any will do, since sizes depend on how many
     there are."""
     from tpnet_dist.batches.run_data import with_timescales
     from tpnet_dist.events.reader import EventLog

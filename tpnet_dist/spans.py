@@ -24,7 +24,7 @@ class DeviceTimes:
         """Call what it returns at the end of the span."""
         if name not in self._names:
             return _nothing
-        started, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        started, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         started.record()
 
         def end() -> None:
@@ -34,7 +34,8 @@ class DeviceTimes:
         return end
 
     def seconds(self) -> dict[str, float]:
-        """By name, from the first operation of a span on the GPU to its last; waits for them."""
+        """Return seconds by name, from the first operation of a span on the GPU to its last; waits for
+        them."""
         torch.cuda.synchronize()
         total = dict.fromkeys(self._names, 0.0)
         for name, started, ended in self._pairs:
@@ -43,7 +44,7 @@ class DeviceTimes:
 
 
 class _Timing:
-    """What spans of this process are timed by, if they are."""
+    """The times that spans of this process are added to, if they are timed."""
 
     times: DeviceTimes | None = None
 
@@ -62,12 +63,12 @@ class Span(ContextDecorator):
         self._end: Callable[[], None] = _nothing
 
     def _recreate_cm(self) -> "Span":
-        """A decorated function may run in two threads at once."""
+        """Return a new span: a decorated function may run in two threads at once."""
         return Span(self.name)
 
     def __enter__(self) -> None:
         if HAS_NVTX:
-            torch.cuda.nvtx.range_push(self.name)
+            torch.cuda.nvtx.range_push(self.name)  # type: ignore[no-untyped-call]
         if profiler._is_profiler_enabled:
             self._record = profiler.record_function(self.name)
             self._record.__enter__()  # type: ignore[no-untyped-call]
@@ -79,10 +80,10 @@ class Span(ContextDecorator):
     ) -> None:
         self._end()
         if self._record is not None:
-            self._record.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+            self._record.__exit__(kind, error, trace)
         if HAS_NVTX:
-            torch.cuda.nvtx.range_pop()
+            torch.cuda.nvtx.range_pop()  # type: ignore[no-untyped-call]
 
 
 def _nothing() -> None:
-    """Of spans that nobody times."""
+    """Do nothing at the end of a span that nobody times."""

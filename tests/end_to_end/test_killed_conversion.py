@@ -64,7 +64,7 @@ def test_killed_conversion_is_absent_or_complete_and_can_be_repeated(
     if out.exists():
         assert describe(out, "--verify")["events"] == ROWS
     else:
-        refusal("describe", out)
+        assert run_data_prep("describe", out).returncode == 2
     convert(big_csv, out, "--overwrite")
     assert describe(out, "--verify")["events"] == ROWS
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

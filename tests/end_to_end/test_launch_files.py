@@ -15,7 +15,8 @@ import pytest
 from tests.end_to_end.test_training import ONE_THREAD, lines_of, train
 from tests.support.command_line import ROOT
 from tests.support.deepspeed_here import needs_deepspeed
-from tests.support.launched_ranks import free_port, run_launched
+from tests.support.free_port import free_port
+from tests.support.launched_ranks import run_launched
 from tests.support.training_runs import flags_of, small_config, small_log
 
 SECONDS = 600

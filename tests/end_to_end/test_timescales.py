@@ -79,7 +79,7 @@ def test_check_says_what_timescales_mean_and_warns_of_strange_ones(folder: Path)
     done = run_here(train_command.main, folder, "--check", *AUTO)
     slow, fast = timescales_of(split_log(EventLog(folder)).train)
     said = " ".join(done.stdout.split())
-    assert f"{slow:g},{fast:g} per second: half-life" in said and "λ·span" in said
+    assert f"{slow:g},{fast:g} per second: half-life" in said and "decay times span" in said
     assert "the paper's datasets" not in said
     strange = run_here(train_command.main, folder, "--check", "--memory.decay", 1).stdout
     assert "the paper's datasets" in " ".join(strange.split())

@@ -7,7 +7,7 @@ import pytest
 
 from tests.end_to_end.test_interrupted_training import FLAGS, require_same, steps_of
 from tests.end_to_end.test_training import train
-from tests.support.launched_ranks import free_port
+from tests.support.free_port import free_port
 from tests.support.training_process import SECONDS, TrainingProcess
 from tests.support.training_runs import small_log
 

@@ -356,16 +356,16 @@ def test_costs_of_the_example_are_those_counted_by_hand(
     rank_pools: RankPools, exchange_dtype: torch.dtype | None, row: int, layer: int
 ) -> None:
     """One hop, width 3. Rank 0 asks for both layers of row 2 (an id of 8 bytes), rank 1 for layer 0 of row 0;
-    each comes with a clock of 8 bytes, and is filled up to a multiple of 8. Collectives: counts and how rows
-    fit (16 bytes), ids, rows.
+    each comes with a clock of 8 bytes, and is filled up to a multiple of 8. Collectives: counts, the
+    most of anybody, and how rows fit (24 bytes), ids, rows.
 
     Of the four ends, rank 0 replays both of (0,2), since it reads row 2 later; rank 1 that of 2, and both of
     (2,3).
     """
     (one, read_minus_row_0), (two, _) = rank_pools[2].run(costs_on_rank, exchange_dtype)
     both = {"rows_needed": 1, "rows_borrowed": 1, "collectives": 3, "batches": 2, "runs": 1}
-    assert one == {"bytes_sent": 16 + 8 + layer, "bytes_received": 16 + row + 8, "ends_replayed": 2, **both}
-    assert two == {"bytes_sent": 16 + 8 + row, "bytes_received": 16 + layer + 8, "ends_replayed": 3, **both}
+    assert one == {"bytes_sent": 24 + 8 + layer, "bytes_received": 24 + row + 8, "ends_replayed": 2, **both}
+    assert two == {"bytes_sent": 24 + 8 + row, "bytes_received": 24 + layer + 8, "ends_replayed": 3, **both}
     assert read_minus_row_0.abs().max() <= (0 if exchange_dtype is None else 0.01)
 
 

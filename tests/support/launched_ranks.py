@@ -7,7 +7,6 @@ to meet at, in a process with an exit code, streams and signals of its own.
 
 import os
 import runpy
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 
 import torch
 
+from tests.support.free_port import free_port
 from tests.support.sentences import ROOT
 
 SECONDS = 280.0
@@ -84,12 +84,6 @@ class Launched:
 
 def run_launched(module: str, *args: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return Launched.start(module, *args, **options).end()
-
-
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
 
 
 def _meeting(rank: int, ranks: int, port: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ _INDENT = "    "
 _FOREIGN = re.compile(
     r"[0-9a-f]{12,}"  # checksums
     r"|(?<=bytes where the manifest says )[\d,]+|[\d.,]+ GB(?= are free)"
+    r"|(?<=CSV parse error: ).*(?=; correct it)"
     r"|(?<=TOML: ).*(?=; correct)|(?<=no numbers: ).*(?=; give)"
     r"|(?<=\()(?:[A-Z][a-z']+|setting) .*(?=\); )"  # an error of a library, in parentheses
 )

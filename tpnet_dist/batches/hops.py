@@ -32,13 +32,14 @@ class HopRows:
     node_V: Tensor
     time_V: Tensor
     number_V: Tensor
-    """What draws for the row depend on: those of its neighbours, and dropout."""
+    """The numbers that a row's draws depend on: those of its neighbours, and dropout."""
     slot_rows: list[Tensor]
-    """Which row each slot is, for every part of the hop before."""
+    """The row that each slot is, for every part of the hop before."""
 
     @classmethod
     def of(cls, parts: Sequence[Neighbors], numbers: Sequence[Tensor], *, draws: bool) -> "HopRows":
-        """`numbers`: of the queries whose slots these are; `draws`: whether neighbours are drawn."""
+        """Collect the rows of a hop. `numbers`: of the queries whose slots these are; `draws`: whether
+        neighbours are drawn."""
         mask = torch.cat([part.mask_BM.flatten() for part in parts])
         node_A, time_A = (
             torch.cat([getattr(part, name).flatten() for part in parts])[mask]
@@ -91,8 +92,8 @@ def further_hops(
     *,
     draws: bool,
 ) -> list[list[FoundHop]]:
-    """`count` hops more for each of several batches, whose first hops are in parts; `ask` is called once for
-    each hop, with what all batches ask."""
+    """Return `count` hops more for each of several batches, whose first hops are in parts; `ask` is called
+    once for each hop, with what all batches ask."""
     hops: list[list[FoundHop]] = [[] for _ in parts]
     for _ in range(count):
         rows = [
@@ -110,7 +111,7 @@ def further_hops(
 
 
 def _distinct(node_A: Tensor, time_A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Distinct pairs in order of node and time, and which of them each is."""
+    """Return distinct pairs in order of node and time, and which of them each is."""
     times, time_number_A = np.unique(time_A.numpy(), return_inverse=True)
     pair_A = node_A.numpy() * max(1, len(times)) + time_number_A
     _, first_V, row_A = np.unique(pair_A, return_index=True, return_inverse=True)

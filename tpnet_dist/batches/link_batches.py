@@ -19,7 +19,7 @@ from tpnet_dist.models.link_batch import Hop, LinkBatch, Prepared
 PlannedRows = tuple[PlannedLinks, FetchedRows | None]
 """Links of a batch with their rows; the rows are None without a memory."""
 Microbatch = list[LinkBatch]
-"""What is scored at once; one for each block of links."""
+"""The links that are scored at once: one batch for each block of links."""
 
 
 def rows_ahead(
@@ -42,8 +42,8 @@ def rows_ahead(
         return fetch_ahead(memory, requests, prefetch=prefetch)
     links = (request.note for request in requests)
     if maker is None or maker.device.type == "cpu":
-        return read_ahead(((each, None) for each in links), prefetch, to_the_brim=True)
-    return _arriving(read_ahead(_parcels(links, maker.device), prefetch, to_the_brim=True))
+        return read_ahead(((each, None) for each in links), prefetch, fill_on_exit=True)
+    return _arriving(read_ahead(_parcels(links, maker.device), prefetch, fill_on_exit=True))
 
 
 def _parcels(links: Iterable[PlannedLinks], device: torch.device) -> Iterator[Parcel]:
@@ -68,7 +68,7 @@ class LinkBatchMaker:
     dtype: torch.dtype = torch.float32
     """The type of the model's weights, and of the features that meet them."""
     prepare: Callable[[LinkBatch], Prepared] | None = None
-    """What the model makes of a batch ahead, for a GPU."""
+    """Computes ahead, for a GPU, what the model makes of a batch without its rows."""
 
     def microbatches(
         self, planned: PlannedLinks, rows: FetchedRows | None, dropout: SampleKey | None = None
@@ -91,7 +91,7 @@ class LinkBatchMaker:
         return [self._with_rows(batch, rows, links.read_time_B) for batch in links.batches]
 
     def prepared(self, planned: PlannedLinks, dropout: SampleKey | None) -> PlannedLinks:
-        """The same with all that needs no row, on the host."""
+        """Return these links with all that needs no row prepared on the host."""
         features_UF = self._features(planned.node_features_UF)
         keys_B = None if dropout is None else event_keys(*dropout, planned.events_B)
         hops = tuple(self._hop(hop, dropout) for hop in planned.hops)

@@ -33,7 +33,8 @@ class LinkBlock:
     own_elapsed_B: Tensor | None = None
     """What float32 takes from the time of the query, where the model has times in float32."""
     hop_rows_BSM: Tensor | None = None
-    """Which row of the first of `PlannedLinks.hops` each slot is, where the model asks for several."""
+    """The row of the first of `PlannedLinks.hops` that each slot is, where the model asks for several
+    hops."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class PlannedLinks:
     events_B: Tensor
     """The events of the slice, by their numbers in the log."""
     read_time_B: Tensor
-    """When rows are read, in seconds since the log's first event."""
+    """The times at which rows are read, in seconds since the log's first event."""
     nodes_U: Tensor
     """The distinct nodes of all blocks, sorted."""
     node_features_UF: Tensor | None
@@ -52,15 +53,15 @@ class PlannedLinks:
     """Neighbours of neighbours and so on, of all blocks. Their keys say which node at which time a row is, or
     which draw; with seed and epoch they make the keys of dropout."""
     microbatches: tuple[slice, ...]
-    """Which of these events each microbatch has; some may be empty."""
+    """The events of these that each microbatch has; some may be empty."""
     prepared: "PreparedLinks | None" = None
-    """What the model is asked, where it was made ahead."""
+    """The model's input, where it was made ahead."""
 
     def __len__(self) -> int:
         return len(self.events_B)
 
     def tensors(self) -> list[Tensor]:
-        """What of it goes to a device."""
+        """Return the tensors that go to a device."""
         return [] if self.prepared is None else self.prepared.tensors()
 
     def at(self, tensors: Sequence[Tensor]) -> "PlannedLinks":
@@ -68,7 +69,7 @@ class PlannedLinks:
 
 
 ON_HOST = ("neighbor_mask_BSM", "longest_BS", "repeats_BSM", "hop_rows_BSM", "mask_VM", "rows_VM")
-"""By these is chosen what is computed, so they stay."""
+"""Fields that stay on the host, since they decide what is computed."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,10 @@ class PreparedLinks:
     batches: list[LinkBatch]
     read_time_B: Tensor
     dropout: SampleKey | None
-    """By which its keys were made."""
+    """The key by which the keys of dropout were made."""
 
     def tensors(self) -> list[Tensor]:
-        """Blocks share some."""
+        """Return each tensor once; blocks share some."""
         found = {id(self.read_time_B): self.read_time_B}
         for batch in self.batches:
             parts: list[LinkBatch | Hop] = [batch, *batch.hops]
@@ -104,7 +105,7 @@ class PreparedLinks:
 
 
 def _sent(batch: LinkBatch | Hop) -> dict[str, Tensor]:
-    """Its tensors that go to the device, by name."""
+    """Return the tensors of a batch that go to the device, by name."""
     everything = vars(batch).items()
     return {name: each for name, each in everything if isinstance(each, Tensor) and name not in ON_HOST}
 

@@ -48,13 +48,13 @@ class NegativeEnds:
     """What a slice's events are scored against."""
 
     src_B: Ids | None
-    """None: the source of the event itself."""
+    """The sources of negatives; None: the source of the event itself."""
     dst_BC: Ids
 
 
 class Negatives(Protocol):
     def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
-        """For the events `here` of a whole batch; the same whichever rank asks."""
+        """Draw negatives for the events `here` of a whole batch; they are the same whichever rank asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +312,8 @@ class LinkPlanner:
 
 
 def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
-    """(Q, F): zero where there is no neighbour; features of nodes that came later are zero."""
+    """Return mean features, (Q, F): zero where there is no neighbour; features of nodes that came later are
+    zero."""
     mask_QM = found.mask_BM & (found.ids_BM < len(features))
     starts_Q = mask_QM.sum(1).cumsum(0) - mask_QM.sum(1)
     rows = found.ids_BM[mask_QM]
@@ -324,6 +325,7 @@ def _means(features: Features | FeatureParts, found: Neighbors) -> Tensor:
 
 
 def _compute_alone() -> None:
-    """Small operations gain nothing from several threads, and beside the model they would wait for cores."""
+    """Use one thread: small operations gain nothing from several, and beside the model they would wait for
+    cores."""
     if threading.current_thread() is not threading.main_thread():
         torch.set_num_threads(1)

@@ -54,7 +54,7 @@ class RunData(OpenedLog):
     """Carries rows of the memory, one seed's after the other's: an exchange for each seed would stay for
     good, with its threads and, under NCCL, its buffers."""
     borrowed_rows: int | None = None
-    """How many rows of other ranks each seed's memory keeps; None: as many as fit when it is made."""
+    """The number of rows of other ranks each seed's memory keeps; None: as many as fit when it is made."""
 
     @classmethod
     def open(

@@ -26,7 +26,7 @@ _PLANNED = {"3090": "rtx3090", "A100": "a100", "H100": "h100"}
 
 
 def examine(what: ShortTraining, folder: Path, *, device: str, ranks: int, say: Say) -> Findings:
-    """`folder`: where runs and logs are kept while they are looked at."""
+    """Examine the machine. `folder`: where runs and logs are kept while they are looked at."""
     started, findings = time.perf_counter(), Findings(facts_of_machine())
     say(f"collectives and kernels on {ranks} rank(s)")
     findings.verdicts += _rank_checks(folder, device=device, ranks=ranks)
@@ -62,7 +62,7 @@ def _told(found: dict[str, Any]) -> str:
 
 
 def _train(findings: Findings, what: ShortTraining, folder: Path, device: str, ranks: int, say: Say) -> None:
-    """One CPU rank is what all others are compared with."""
+    """Train on one CPU rank, which all others are compared with, then on the device."""
     cases = list(dict.fromkeys([("cpu", 1), (device, 1), (device, ranks)]))
     for kind, count in cases:
         say(f"training of {what.steps} steps on {count} {kind.upper()} rank(s)")
@@ -78,7 +78,7 @@ def _train(findings: Findings, what: ShortTraining, folder: Path, device: str, r
 
 
 def _predictions(findings: Findings, folder: Path, device: str) -> list[Prediction]:
-    """For devices that the planner knows."""
+    """Return what the planner expects of each training, for devices that it knows."""
     predictions = []
     for trained in findings.trainings:
         known = _planned_device(findings, trained)

@@ -9,10 +9,10 @@ from tpnet_dist.files.readable import readable_bytes
 from tpnet_dist.training.step_profile import EXCHANGE_PHASES, IDLE, MODEL_PHASES
 
 WIDTH = 26
-"""Of the first column."""
+"""The width of the first column."""
 MOST_RELATIVE = {"cpu": 1e-6, "cuda": 1e-3}
-"""By how much a loss may differ from one CPU rank's: Adam's first steps are as long for gradients of rounding
-alone, and rounding on GPUs is another."""
+"""The largest relative difference of a loss from one CPU rank's: Adam's first steps are as long for gradients
+of rounding alone, and rounding on GPUs is another."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Prediction:
 
     ranks: int
     device: str
-    """cpu or cuda."""
+    """The device, cpu or cuda."""
     title: str
     """The planner's title of the device."""
     step_seconds: float
@@ -81,7 +81,7 @@ class Findings:
 
 
 def losses_agree(reference: Trained, other: Trained) -> Verdict:
-    """Whether each step of a training had the loss of the reference."""
+    """Return whether each step of a training had the loss of the reference."""
     name = f"losses of {other.name}"
     if len(other.losses) != len(reference.losses):
         return Verdict(name, False, f"{len(other.losses)} steps, {reference.name} {len(reference.losses)}")
@@ -119,7 +119,7 @@ def _speed(trainings: list[Trained], predictions: list[Prediction]) -> list[str]
 
 
 def _phases(trainings: list[Trained]) -> list[str]:
-    """Milliseconds of a step by phase, of the mean rank."""
+    """Return the milliseconds of a step by phase, of the mean rank."""
     lines = [_row("ms per step, mean rank", *(trained.name for trained in trainings))]
     for phase in (*MODEL_PHASES, IDLE, *EXCHANGE_PHASES):
         cells = (f"{1e3 * _mean(trained, phase):,.1f}" for trained in trainings)

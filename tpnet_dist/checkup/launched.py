@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 MOST_SECONDS = 900
-"""After which ranks are ended: a collective that hangs is a finding too."""
+"""The time after which ranks are ended: a collective that hangs is a finding too."""
 
 
 class RanksFailedError(Exception):
@@ -46,7 +46,7 @@ def _environment(*, on_gpus: bool) -> dict[str, str]:
 
 
 def _reason(log: Path) -> str:
-    """The first sentence of an error, else the last line."""
+    """Return the first sentence of an error, else the last line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "error: " in line.lower() or line.startswith("torch.")]
     return (errors or lines[-1:] or ["no word"])[0]

@@ -1,4 +1,4 @@
-"""What a machine is, as a report says it: versions, cores, GPUs, and which of them reach one another."""
+"""Facts about a machine for a report: versions, cores, GPUs, and which of them reach one another."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ TOLD = ("CUDA_", "NCCL_", "GLOO_", "TORCH_NCCL_", "PYTORCH_", "OMP_NUM_THREADS",
 
 
 def facts_of_machine() -> dict[str, str]:
-    """What there is, in the order of a report."""
+    """Return what is known of the machine, in the order of a report."""
     return {
         "system": f"{platform.platform()}, {_processor()}, {_cores()} cores, {_host_memory()}",
         "versions": _versions(),
@@ -59,7 +59,7 @@ def _gpu(number: int) -> str:
 
 
 def _peer_access(count: int) -> str:
-    """GPUs that may write to one another; others go through the host."""
+    """Say which GPUs may write to one another; others go through the host."""
     reached = {
         (one, other)
         for one in range(count)

@@ -21,14 +21,15 @@ from tpnet_dist.files.atomic_write import atomic_write
 
 SMALL_BYTES = 4096
 LARGE_BYTES = {"cpu": 16 << 20, "cuda": 256 << 20}
-"""Of a rank's message; the small one tells the latency, the large one the bandwidth."""
+"""The size of a rank's message; the small one tells the latency, the large one the bandwidth."""
 TIMES = 7
 
 Found = dict[str, Any]
 
 
 def check_ranks(world: World) -> dict[str, Found]:
-    """By name: whether it is right, what was found, and how fast it was. Every rank must call it."""
+    """Return for each check whether it is right, what was found, and how fast it was. Every rank must call
+    it."""
     found = {}
     if world.num_ranks > 1:
         exchange = world.new_exchange()
@@ -44,7 +45,7 @@ def check_ranks(world: World) -> dict[str, Found]:
 
 
 def _all_to_all(world: World, exchange: Exchange) -> Found:
-    """Rows as runs send them: uneven counts, some of them zero, of several types at once."""
+    """Check rows as runs send them: uneven counts, some of them zero, of several types at once."""
     ranks, mine, device = world.num_ranks, world.rank, world.device
     # rank r sends s + 1 rows to rank s, but none to itself
     counts = [(other + 1) * (other != mine) for other in range(ranks)]
@@ -66,7 +67,7 @@ def _all_to_all(world: World, exchange: Exchange) -> Found:
 
 
 def _all_reduce(world: World) -> Found:
-    """Sums of whole numbers, which are exact in any order."""
+    """Check sums of whole numbers, which are exact in any order."""
     values = torch.arange(1000.0, device=world.device)
     mine = values * (world.rank + 1)
     dist.all_reduce(mine)
@@ -112,7 +113,7 @@ def _wait_for(device: torch.device) -> None:
 
 
 def _trial(world: World, trial: Callable[[torch.device], float]) -> Found:
-    """By how much a kernel differs from torch's operations; why it does not run."""
+    """Find by how much a kernel differs from torch's operations, or why it does not run."""
     try:
         difference, reason = trial(world.device), ""
     except Exception as error:

@@ -12,7 +12,8 @@ from tpnet_dist.training.step_profile import PHASES_NAME, PROFILE_NAME, WARM_UP_
 
 @dataclass(frozen=True, kw_only=True)
 class ShortTraining:
-    """What is trained: the default model without dropout, whose masks differ between GPUs and CPUs."""
+    """The default model's training on some data, without dropout, whose masks differ between GPUs and
+    CPUs."""
 
     data: Path
     steps: int
@@ -20,7 +21,7 @@ class ShortTraining:
 
     @property
     def events(self) -> int:
-        """So many that an epoch has the steps, after events of new nodes have left it."""
+        """The number of events with which an epoch has all steps after events of new nodes have left it."""
         return 2 * self.steps * self.batch_size + 200
 
     def flags(self, run_dir: Path) -> list[str]:
@@ -35,17 +36,17 @@ class ShortTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What a training came to."""
+    """The results of a training."""
 
     device: str
     ranks: int
     losses: list[float]
     ap: float
-    """Of validation, all events."""
+    """AP of all validation events."""
     events_per_second: float
     peak_memory_bytes: int
     phase_seconds: list[dict[str, float]] = field(default_factory=list)
-    """Of a step, for each rank; `step` is the whole."""
+    """Seconds of each phase of a step, for each rank; `step` is the whole."""
 
     @property
     def name(self) -> str:
@@ -53,12 +54,12 @@ class Trained:
 
     @property
     def step_seconds(self) -> float:
-        """Of the slowest rank."""
+        """The seconds of a step on the slowest rank."""
         return max((phases["step"] for phases in self.phase_seconds), default=0.0)
 
 
 def train_shortly(what: ShortTraining, folder: Path, *, device: str, ranks: int) -> Trained:
-    """RanksFailedError if it fails."""
+    """Train the model for some steps; RanksFailedError if it fails."""
     run_dir = folder / f"run-{device}-{ranks}"
     run_ranks(
         ["tpnet_dist.train", *what.flags(run_dir)],

@@ -19,7 +19,7 @@ _FLAG = re.compile(rf"--|-[a-zA-Z]|({_SECTIONS})\.[\w.-]+=")  # -1 is a number
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What a command takes."""
+    """The arguments that a command takes."""
 
     keys: Mapping[str, Key]
     switches: frozenset[str]
@@ -27,10 +27,10 @@ class CommandLine:
     positional_key: str
     """The key of the argument that follows no flag, or of all such arguments if it is a list."""
     positional_name: str
-    """What people call it."""
+    """The name that help and errors give it."""
 
     def read(self, args: list[str]) -> Layer:
-        """What each flag says, by key."""
+        """Return what each flag says, by key."""
         said: Layer = {}
         rest = list(args)
         while rest:
@@ -52,7 +52,8 @@ class CommandLine:
         return said
 
     def _take_positional(self, arg: str, said: Layer) -> None:
-        """One, or for a list as many as there are, each as it stands: a path may hold spaces and commas."""
+        """Take one value, or for a list as many as there are, each as it stands: a path may hold spaces and
+        commas."""
         key, before = self.keys[self.positional_key], said.get(self.positional_key)
         if before is not None and not key.is_list:
             raise InputError(f"{arg}: the {self.positional_name} is {before} already; give one")
@@ -68,7 +69,7 @@ class CommandLine:
 
 
 def flag_value(args: list[str], name: str) -> str | None:
-    """What the last flag of this name says, if there is one."""
+    """Return what the last flag of this name says, if there is one."""
     value = None
     for number, arg in enumerate(args):
         flag, equals, said = arg.partition("=")
@@ -79,7 +80,7 @@ def flag_value(args: list[str], name: str) -> str | None:
 
 
 def _take_values(key: Key, rest: list[str]) -> list[str]:
-    """The arguments that belong to a flag: one, or for a list all before the next flag."""
+    """Return the arguments that belong to a flag: one, or for a list all before the next flag."""
     values: list[str] = []
     while rest and not _FLAG.match(rest[0]) and (key.is_list or not values):
         values.append(rest.pop(0))
@@ -87,7 +88,7 @@ def _take_values(key: Key, rest: list[str]) -> list[str]:
 
 
 def require_place(path: Path, flag: str) -> None:
-    """That a file can be put there, as far as names tell: long work is not to end in a refusal."""
+    """Check that a file can be put there, as far as names tell: long work is not to end in a refusal."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder where a file is wanted; choose another {flag}")
     if not path.parent.is_dir():

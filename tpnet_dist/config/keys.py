@@ -22,7 +22,7 @@ Layer = dict[str, object]
 
 
 class FileLayer(Layer):
-    """What a file or a preset says, and which it is."""
+    """The settings of a file or a preset, and which it is."""
 
     def __init__(self, values: Layer, where: str) -> None:
         super().__init__(values)
@@ -69,10 +69,10 @@ class Key:
     may_be_list: bool = False
     """Whether it is one value or several; as an argument several are one word, with commas."""
     words: tuple[str, ...] = ()
-    """What may be said instead of a value."""
+    """Words that may stand in place of a value."""
 
     def from_args(self, args: list[str]) -> object:
-        """The value of the arguments after a flag."""
+        """Return the value of the arguments after a flag."""
         if args[0] in self.words:
             return args[0]
         if not (self.is_list or self.may_be_list):
@@ -85,7 +85,7 @@ class Key:
         return values[0] if self.may_be_list and len(values) == 1 else values
 
     def from_toml(self, value: object) -> object:
-        """The value of a TOML entry, which must be of the key's type."""
+        """Return the value of a TOML entry, which must be of the key's type."""
         if self.is_list and not isinstance(value, list):
             raise InputError(
                 f"{self.name} is {value!r}, but must be a list such as [{value!r}]; put it in brackets"
@@ -127,7 +127,8 @@ class Key:
 
 
 def keys_of(group: type, prefix: str = "", *, model: str = DEFAULT_MODEL) -> dict[str, Key]:
-    """The keys of a dataclass and of the dataclasses in it, by dotted name; of models those of `model`."""
+    """Return the keys of a dataclass and of the dataclasses in it, by dotted name; of models those of
+    `model`."""
     keys: dict[str, Key] = {}
     for name, hint in get_type_hints(group).items():
         if get_origin(hint) is ClassVar:
@@ -142,8 +143,8 @@ def keys_of(group: type, prefix: str = "", *, model: str = DEFAULT_MODEL) -> dic
 
 
 def did_you_mean(name: str, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
-    """The remedy for an unknown name: what it is called now, or the name most like it, perhaps without its
-    section; or who has it, if only other models do. `spelled` as people write it there."""
+    """Return the remedy for an unknown name: what it is called now, or the name most like it, perhaps without
+    its section; or who has it, if only other models do. `spelled` as people write it there."""
     if name in _RENAMED:
         return f"its name is {spelled(_RENAMED[name])} now; write that"
     if models := [model for model in model_names() if name in config_keys(model)]:
@@ -169,7 +170,7 @@ def require_no_seed_is_dropped(said: Layer) -> None:
 
 
 def config_from(layers: Iterable[Layer]) -> Config:
-    """The defaults, changed by the layers in turn."""
+    """Return the defaults, changed by the layers in turn."""
     values: Layer = {}
     origins: dict[str, str] = {}
     for layer in layers:
@@ -201,7 +202,7 @@ def _config_of(values: Layer) -> Config:
 
 
 def values_of(config: Config) -> Mapping[str, object]:
-    """Every key of `config` with its value."""
+    """Return every key of `config` with its value."""
     return {
         f"{section.name}.{field.name}": getattr(getattr(config, section.name), field.name)
         for section in dataclasses.fields(config)
@@ -210,7 +211,7 @@ def values_of(config: Config) -> Mapping[str, object]:
 
 
 def defaults_for(config: Config) -> Mapping[str, object]:
-    """Every key with its default, for the model of `config`."""
+    """Return every key with its default, for the model of `config`."""
     return values_of(Config(model=type(config.model)()))
 
 
@@ -254,11 +255,11 @@ def _key(name: str, hint: Any) -> Key:  # noqa: ANN401 — type hints have no co
 
 @cache
 def config_keys(model: str = DEFAULT_MODEL) -> Mapping[str, Key]:
-    """Every key of a run of this model."""
+    """Return every key of a run of this model."""
     keys = keys_of(Config, model=model)
     return {**keys, "model.name": dataclasses.replace(keys["model.name"], choices=model_names())}
 
 
 def changes_no_result(key: str) -> bool:
-    """Whether two runs that differ in this key come to the same."""
+    """Return whether two runs that differ in this key come to the same."""
     return key in _NO_EFFECT or key.startswith("checkpoint.")

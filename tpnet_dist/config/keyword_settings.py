@@ -19,7 +19,7 @@ def call_settings(
     own: OwnFlags,
     keywords: Mapping[str, object],
 ) -> TrainSettings:
-    """All that a call of `fit` says; InputError with one sentence where it cannot be used."""
+    """Return all that a call of `fit` says; InputError with one sentence where it cannot be used."""
     name = keywords.get("model__name")
     model = model_named(None if name is None else str(name), own.preset, own.config, own.continue_from)
     said = _keyword_layer(keywords, model)
@@ -31,7 +31,7 @@ def call_settings(
 
 
 def value_of(key: Key, value: object) -> object:
-    """A value of Python, which must be of the key's type; None where the key may have none."""
+    """Return a value of Python, which must be of the key's type; None where the key may have none."""
     if value is None and key.is_optional:
         return None
     return key.from_toml(_plain(value))

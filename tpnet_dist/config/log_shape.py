@@ -33,6 +33,6 @@ class LogShape:
         return cls(num_events, num_nodes or max(2, round(2 * num_events / AVERAGE_DEGREE)))
 
     def scaled(self, times: float) -> "LogShape":
-        """A log of the same kind: as many events per node, the same features."""
+        """Return a log of the same kind: as many events per node, the same features."""
         events, nodes = round(self.num_events * times), round(self.num_nodes * times)
         return replace(self, num_events=max(1, events), num_nodes=max(2, nodes))

@@ -19,7 +19,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def model_config_type(name: object) -> type[Any]:
-    """The dataclass of the settings of this model."""
+    """Return the dataclass of the settings of this model."""
     if name not in _CONFIGS:
         near = get_close_matches(str(name), _CONFIGS, n=1)
         remedy = f"did you mean {near[0]}?" if near else "choose one"

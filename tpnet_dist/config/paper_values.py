@@ -30,13 +30,13 @@ class PaperDataset:
     num_nodes: int
     num_events: int
     edge_features: int
-    """How many an event has."""
+    """The number of features that an event has."""
 
 
 def paper_value(
     dataset: str, setting: str, negatives: str, metric: str, model: PaperModel = "tpnet"
 ) -> PaperValue | None:
-    """None where the paper has no such figure.
+    """Return a figure of the paper; None where the paper has no such figure.
 
     `dataset`: any spelling `paper_dataset` knows; `setting`: transductive or inductive; `metric`: ap or auc.
     """
@@ -48,7 +48,8 @@ def paper_value(
 
 
 def paper_dataset(name: str) -> PaperDataset | None:
-    """The dataset meant by the name of a preset, of a folder or of DyGLib's file; None: not the paper's.
+    """Return the dataset meant by the name of a preset, of a folder or of DyGLib's file; None: not the
+    paper's.
 
     Case and punctuation do not matter: can_parl, CanParl, "Can. Parl.", ml_CanParl.csv.
     """
@@ -60,7 +61,7 @@ def paper_dataset(name: str) -> PaperDataset | None:
 
 
 def paper_datasets() -> list[str]:
-    """Their keys, in the order of the paper."""
+    """Return the keys of the paper's datasets, in the order of the paper."""
     return list(_tables())
 
 

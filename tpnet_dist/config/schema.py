@@ -14,7 +14,7 @@ Decay = float | tuple[float, ...] | Literal["auto"]
 
 MAX_HOPS, MAX_LAYERS, MAX_TIMESCALES = 16, 100, 8
 AUTO_TIMESCALES = 2
-"""How many `memory.decay auto` chooses."""
+"""The number of timescales that `memory.decay auto` chooses."""
 MAX_RUN = 10_000
 MAX_SIZE = 2**16
 """The most tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
@@ -22,13 +22,13 @@ MAX_COMPETITORS = 100_000
 """The most competitors of an event in ranking, whose neighbours a rank holds all at once."""
 
 MAX_MICROBATCHES = 256
-"""Each is a forward pass of its own."""
+"""The most microbatches of a batch; each is a forward pass of its own."""
 MAX_LEARNING_RATE = 1e37
 """Adam's first step takes ten times this, which float32 must hold."""
 MIN_TIMEOUT = 10
 """Seconds; ranks give a sign of life each second, and write files meanwhile."""
 MAX_TIMEOUT = 7 * 24 * 3600
-"""Seconds; what is longer is no limit."""
+"""The most seconds of a timeout; what is longer is no limit."""
 
 
 class SettingError(InputError):
@@ -55,7 +55,7 @@ class DataConfig:
     new_node_share: float = 0.1
     """Share of the nodes whose events leave training, to be met as new ones."""
     split_seed: int = 2020
-    """Which nodes those are, the same for all seeds of a run; 2020 are those DyGLib keeps out."""
+    """The seed that chooses those nodes, the same for all seeds of a run; with 2020 they are DyGLib's."""
     held_out: tuple[int, ...] = ()
     """Events that stay out of training too: the number of the first, and that after the last. A run that goes
     on from another has the test part of that one here."""
@@ -90,7 +90,7 @@ class MemoryConfig:
     enabled: bool = True
     """False: no node representations, no pair features (the paper's "w/o NR")."""
     walk: Literal["decay", "count", "transition"] = "decay"
-    """Which walk matrix: the paper's, plain counts, or transition probabilities."""
+    """The walk matrix: the paper's, plain counts, or transition probabilities."""
     decay: Decay = 1e-6
     """λ, or α of transition walks, per second; 0 is the paper's "w/o Time". Several, such as 1e-7,1e-5, are
     timescales, of which a row of decay walks has k layers each; auto takes two from the times of training
@@ -100,15 +100,16 @@ class MemoryConfig:
     width: int | None = None
     """Floats per projection, d_R; by default min(10·⌊ln 2E⌋, nodes) for E events."""
     prefetch: int = 2
-    """How many batches the exchange runs ahead of the model; changes no result."""
+    """The number of batches that the exchange runs ahead of the model; changes no result."""
     exchange_dtype: Literal["float32", "bfloat16"] = "float32"
-    """In what rows travel between ranks; bfloat16 rounds them, so results depend on when they travel."""
+    """The type in which rows travel between ranks; bfloat16 rounds them, so results depend on when they
+    travel."""
     borrowed_rows: int | None = None
-    """At most so many copies of other ranks' rows a rank keeps between exchanges, within half of what rows,
+    """The most copies of other ranks' rows that a rank keeps between exchanges, within half of what rows,
     weights and a step leave of its RAM; by default an eighth of that RAM; changes no result."""
     run_batches: int | None = None
-    """How many timestamp batches ranks exchange rows for at once; by default up to 32, as long as borrowed
-    rows fit; 1 is an exchange for every batch; changes no result."""
+    """The number of timestamp batches that ranks exchange rows for at once; by default up to 32, as long as
+    borrowed rows fit; 1 is an exchange for every batch; changes no result."""
     catch_up: Literal["auto", "columns", "nodes"] = "auto"
     """How events are recorded that nobody scores, before an evaluation or when a run goes on: by columns of
     all nodes without a message, or by node; auto takes what costs less time; changes no result."""
@@ -127,7 +128,7 @@ class MemoryConfig:
         )
 
     def _check_decay(self) -> None:
-        """Also give the same timescales one form: a number, or several from slow to fast."""
+        """Check λ, and give the same timescales one form: a number, or several from slow to fast."""
         if self.decay == "auto":
             return
         rates, shown = self.rates, decay_text(self.decay)
@@ -166,12 +167,12 @@ class MemoryConfig:
 
     @property
     def layers(self) -> int:
-        """Of a row: layer 0, and k for each timescale."""
+        """The layers of a row: layer 0, and k for each timescale."""
         return 1 + self.hops * self.timescales
 
 
 def decay_text(decay: Decay) -> str:
-    """As people write it."""
+    """Return λ as people write it."""
     return ",".join(f"{rate:g}" for rate in decay) if isinstance(decay, tuple) else str(decay)
 
 
@@ -183,7 +184,7 @@ class ModelConfig:
     """The model's name as people write it."""
 
     name: str = DEFAULT_MODEL
-    """Which model."""
+    """The name of the model."""
     weights: str = ""
     """Start from the weights of this file: a best.pt of a run, or a checkpoint of the released code."""
 
@@ -201,7 +202,7 @@ def _default_model() -> ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How weights are learned."""
+    """The settings of training: how weights are learned."""
 
     batch_size: int = 200
     """Events per timestamp batch."""
@@ -214,7 +215,7 @@ class TrainingConfig:
     continue_from: str = ""
     """Start from the weights and the optimizer of this run. The flag of that name takes its settings too."""
     epochs: int = 100
-    """At most so many passes over the training events."""
+    """The most passes over the training events."""
     max_steps: int | None = None
     """Stop after so many optimizer steps in all, for a quick look."""
     learning_rate: float = 1e-4
@@ -222,24 +223,24 @@ class TrainingConfig:
     patience: int = 20
     """Stop when validation AP has not risen for so many epochs."""
     negatives: Literal["random", "historical"] = "random"
-    """What each training event is scored against."""
+    """The kind of negatives that training events are scored against."""
     seed: int = 0
     """The seed of weights, projections, negatives and dropout."""
     seeds: tuple[int, ...] = ()
     """Several runs in one, with mean and standard deviation; instead of seed."""
     engine: Literal["ddp", "deepspeed"] = "ddp"
-    """Who brings gradients together: torch's DistributedDataParallel, or DeepSpeed with ZeRO."""
+    """What brings gradients together: torch's DistributedDataParallel, or DeepSpeed with ZeRO."""
     deepspeed: str = ""
     """A DeepSpeed JSON; empty: launch/deepspeed.json. Its "auto" values are filled in from these settings."""
     precision: Literal["float32", "tf32", "bfloat16", "float64"] = "float32"
-    """In what the dense model multiplies, in training and scoring; rows, times and losses stay float32, but
-    for float64, in which all is computed: for comparing ranks or machines, where rounding would grow. tf32
-    rounds factors to 10 bits, on GPUs from Ampere on; elsewhere it is float32."""
+    """The type in which the dense model multiplies, in training and scoring; rows, times and losses stay
+    float32, but for float64, in which all is computed: for comparing ranks or machines, where rounding would
+    grow. tf32 rounds factors to 10 bits, on GPUs from Ampere on; elsewhere it is float32."""
     compile: Literal["off", "default", "reduce-overhead"] = "off"
     """torch.compile of the model's training step: default fuses operations, reduce-overhead replays them as
     CUDA graphs too. The first step then takes a minute or two. On CPUs it drops other values."""
     triton: bool = True
-    """On CUDA, Triton's kernels for rows and pair features where Triton is installed; False: plain torch
+    """Use Triton's kernels for rows and pair features on CUDA, where Triton is installed; False: plain torch
     operations. Changes results by rounding at most."""
     timeout: float = 600.0
     """Seconds after which a rank that does not answer ends the run on all ranks."""
@@ -282,11 +283,11 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """How links are ranked, against what."""
+    """The settings of evaluation: how links are ranked, and against what."""
 
     negatives: tuple[NegativeKind, ...] = ("random",)
-    """Which negatives test events are scored against at the best epoch; validation between epochs uses the
-    first alone."""
+    """The kinds of negatives that test events are scored against at the best epoch; validation between epochs
+    uses the first alone."""
     mrr_negatives: int = 0
     """Rank each test event against so many random destinations; 0: no MRR."""
     protocol: Literal["dyglib", "stream"] = "dyglib"
@@ -322,7 +323,7 @@ class CheckpointConfig:
     every_steps: int = 0
     """Write the whole state every so many optimizer steps; 0: at the end of each epoch only."""
     keep: int = 2
-    """How many of these stay."""
+    """The number of these checkpoints that stay."""
 
     def __post_init__(self) -> None:
         _require(self.every_steps >= 0, "checkpoint.every_steps", self.every_steps, "at least 0")
@@ -342,7 +343,7 @@ class Config:
 
 
 def default_width(num_events: int, num_nodes: int) -> int:
-    """The paper's rule for d_R."""
+    """Return the width d_R by the paper's rule."""
     return max(1, min(10 * math.floor(math.log(2 * num_events)), num_nodes))
 
 

@@ -22,12 +22,13 @@ _HEADER = "# Every setting of this run, defaults included. To run it again: --co
 
 
 def read_layer(path: Path, model: str | None = None) -> Layer:
-    """The keys a TOML file sets, for this model; by default for the one it names."""
+    """Return the keys a TOML file sets, for this model; by default for the one it names."""
     return _layer(_tree(_content(path), str(path)), str(path), model)
 
 
 def read_layers(preset: str | None, file: Path | None, model: str | None = None) -> list[Layer]:
-    """What a preset and then a file say, where they are given; `model`: what is said elsewhere."""
+    """Return what a preset and then a file say, where they are given; `model`: the model that is named
+    elsewhere."""
     trees: list[tuple[str, Layer]] = []
     if preset is not None:
         trees.append((f"preset {preset}", _preset_tree(preset)))
@@ -39,13 +40,13 @@ def read_layers(preset: str | None, file: Path | None, model: str | None = None)
 
 
 def read_preset(name: str, model: str | None = None) -> Layer:
-    """The keys a preset of `launch/presets` sets."""
+    """Return the keys a preset of `launch/presets` sets."""
     [layer] = read_layers(name, None, model)
     return layer
 
 
 def model_of(args: list[str]) -> str:
-    """The name of the model that a command line asks for."""
+    """Return the name of the model that a command line asks for."""
     name, preset, file, run = (
         flag_value(args, flag) for flag in ("model.name", "preset", "config", "continue_from")
     )
@@ -53,8 +54,8 @@ def model_of(args: list[str]) -> str:
 
 
 def model_named(name: str | None, preset: str | None, file: Path | None, run: Path | None = None) -> str:
-    """The name of the model that was asked for: by its name, by a file, by a preset or by a run to go on
-    from."""
+    """Return the name of the model that was asked for: by its name, by a file, by a preset or by a run to go
+    on from."""
     if name is None:
         trees = ([_tree(_content(file), str(file))] if file else []) + (
             [_preset_tree(preset)] if preset else []
@@ -76,7 +77,7 @@ def read_config(path: Path) -> Config:
 
 
 def write_config(config: Config, path: Path) -> None:
-    """Every key, so that later defaults change nothing; whole or not at all. None is an absent key."""
+    """Write every key, so that later defaults change nothing; whole or not at all. None is an absent key."""
     sections: dict[str, dict[str, object]] = {}
     for name, value in values_of(config).items():
         section, key = name.split(".")

@@ -32,7 +32,7 @@ class TrainSettings:
     debug: bool
 
     def besides_config(self) -> dict[str, object]:
-        """What ranks must agree on too."""
+        """Return the options beside the configuration that ranks must agree on."""
         run_dir = str(self.run_dir) if self.run_dir else None
         return {
             "--run-dir": run_dir,
@@ -53,7 +53,7 @@ class OwnFlags:
     config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """A TOML file of settings, such as the config.toml of an earlier run."""
     run_dir: Annotated[Path | None, arg(metavar="DIR")] = None
-    """Where the run is kept; if it holds an interrupted run, that one goes on."""
+    """The folder in which the run is kept; if it holds an interrupted run, that one goes on."""
     continue_from: Annotated[Path | None, arg(metavar="RUN")] = None
     """Start from the weights, the optimizer and the settings of a run whose data folder has grown since. What
     its weights come to on the new split is measured first; events of its test part stay out of training."""
@@ -101,7 +101,7 @@ def command_line_of(model: str) -> CommandLine:
 
 
 def parse_train(args: list[str]) -> TrainSettings:
-    """The settings `args` ask for; InputError with one sentence where they cannot be used."""
+    """Return the settings `args` ask for; InputError with one sentence where they cannot be used."""
     model = model_of(args)
     if "-h" in args or "--help" in args:
         show_help(model)
@@ -111,7 +111,8 @@ def parse_train(args: list[str]) -> TrainSettings:
 
 
 def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
-    """`said`: keys of the configuration, which change those of file and preset."""
+    """Make the settings of a run. `said`: keys of the configuration, which change those of file and
+    preset."""
     require_no_seed_is_dropped(said)
     layers = read_layers(own.preset, own.config, model)
     if own.continue_from is not None:
@@ -135,7 +136,7 @@ def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
 
 
 def _settings_to_continue(run: Path, model: str) -> Layer:
-    """Those of the run, but for what is about its own beginning and end."""
+    """Return the settings of the other run, but for what is about its own beginning and end."""
     if not (run / CONFIG_NAME).is_file():
         raise InputError(f"{run}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
     layer = read_layer(run / CONFIG_NAME, model)
@@ -146,7 +147,8 @@ def _settings_to_continue(run: Path, model: str) -> Layer:
 
 
 def _require_builtin(preset: str | None) -> None:
-    """The built-in log is what one gets without a data folder; its figures are not to pass for another's."""
+    """Refuse presets of datasets where no data folder is given. The built-in log is what one gets without a
+    data folder; its figures are not to pass for another's."""
     if preset not in (None, BUILTIN_PRESET):
         raise InputError(
             f"--preset {preset} has settings for a dataset, not its events, and no data folder is given; "

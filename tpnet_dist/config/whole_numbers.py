@@ -6,7 +6,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 
 def whole_number(text: str) -> int:
-    """`text` as an integer; ValueError if it is none."""
+    """Return `text` as an integer; ValueError if it is none."""
     try:
         return int(text)
     except ValueError:

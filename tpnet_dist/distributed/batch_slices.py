@@ -22,7 +22,7 @@ from itertools import accumulate, pairwise
 from tpnet_dist.distributed.blocks import even_borders
 
 DEFAULT_MICROBATCHES = 4
-"""On a host: as many as ranks of the machine the paper used."""
+"""The number of microbatches on a host: as many as the machine of the paper would run ranks."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,19 @@ class BatchSlices:
     rank: int
     num_ranks: int
     num_microbatches: int
-    """How many microbatches the whole batch has, on all ranks."""
+    """The number of microbatches of the whole batch, on all ranks."""
 
     @classmethod
     def of(cls, wanted: int | None, rank: int, num_ranks: int, device_type: str) -> "BatchSlices":
-        """`wanted`: a power of two, None for what serves the device; there is at least one for each rank."""
+        """Share out batches. `wanted`: a power of two, None for what serves the device; there is at least one
+        for each rank."""
         if wanted is None:
             wanted = DEFAULT_MICROBATCHES if device_type == "cpu" else num_ranks
         return cls(rank, num_ranks, max(wanted, num_ranks))
 
     @cached_property
     def _borders(self) -> list[int]:
-        """Which microbatch is the first of each rank, and last their number."""
+        """Return the number of each rank's first microbatch, and last the number of all microbatches."""
         return [0, *accumulate(_counts(self.num_microbatches, self.num_ranks))]
 
     @property
@@ -53,7 +54,7 @@ class BatchSlices:
 
     @property
     def most_microbatches(self) -> int:
-        """How many the busiest rank has."""
+        """Return how many microbatches the busiest rank has."""
         return max(_counts(self.num_microbatches, self.num_ranks))
 
     @property
@@ -61,12 +62,13 @@ class BatchSlices:
         return self.most_microbatches * self.num_ranks == self.num_microbatches
 
     def microbatches(self, num_events: int) -> list[slice]:
-        """This rank's microbatches of a batch of so many events, together its slice; some may be empty."""
+        """Return this rank's microbatches of a batch of so many events, together its slice; some may be
+        empty."""
         borders = even_borders(num_events, self.num_microbatches)
         return [slice(*borders[number : number + 2]) for number in self.numbers]
 
     def slice_of(self, num_events: int) -> slice:
-        """This rank's slice of a batch of so many events."""
+        """Return this rank's slice of a batch of so many events."""
         borders = even_borders(num_events, self.num_microbatches)
         return slice(borders[self.numbers.start], borders[self.numbers.stop])
 
@@ -74,14 +76,15 @@ class BatchSlices:
         return -(-num_events // self.num_microbatches)
 
     def largest_slice(self, num_events: int) -> int:
-        """The number of events that the busiest rank scores."""
+        """Return the number of events that the busiest rank scores."""
         borders = even_borders(num_events, self.num_microbatches)
         firsts = [borders[number] for number in self._borders]
         return max(stop - start for start, stop in pairwise(firsts))
 
 
 def _counts(num_microbatches: int, num_ranks: int) -> list[int]:
-    """How many each rank gets: a whole branch of the tree in which gradients are added."""
+    """Return how many microbatches each rank gets: a whole branch of the tree in which gradients are
+    added."""
     if num_ranks == num_microbatches:
         return [1] * num_ranks
     if num_ranks == 1:

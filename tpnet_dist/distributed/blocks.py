@@ -34,7 +34,7 @@ class Blocks:
         return rows // self.rows_per_rank
 
     def counts_by_owner(self, sorted_rows: Tensor) -> list[int]:
-        """How many of the rows, which must be sorted, each rank owns."""
+        """Return how many of the rows, which must be sorted, each rank owns."""
         owners = self.owner_of(sorted_rows)
         return owners.bincount(minlength=self.num_ranks).tolist()
 

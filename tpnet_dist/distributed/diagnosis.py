@@ -33,7 +33,7 @@ def reporting_rank(statuses: Sequence[RankStatus], blamed: Sequence[RankStatus])
 
 
 def failure_sentence(blamed: Sequence[RankStatus], *, timed_out: bool, reason: str) -> str:
-    """`rank 1 (host b) died during training, epoch 2, step 345`.
+    """Return a sentence such as `rank 1 (host b) died during training, epoch 2, step 345`.
 
     `reason`: what the reporting rank noticed. It is all there is to say where nobody failed or died.
     """

@@ -30,14 +30,14 @@ Columns = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class ExchangeRoute:
-    """How many rows this rank sends to each rank on the way forward, and receives from each."""
+    """The numbers of rows that this rank sends to each rank on the way forward, and receives from each."""
 
     send_counts: list[int]
     recv_counts: list[int]
 
 
 class Exchange(Protocol):
-    """What the memory needs of an exchange; with one process and with many it is the same to its user."""
+    """What the memory needs of an exchange; one process and many offer the same methods."""
 
     rank: int
     num_ranks: int
@@ -45,7 +45,8 @@ class Exchange(Protocol):
 
     @property
     def host(self) -> "Exchange":
-        """The same between the same ranks for tensors of the host; it may be used in another thread."""
+        """Return an exchange between the same ranks for tensors of the host; it may be used in another
+        thread."""
 
     def route(self, send_counts: list[int]) -> ExchangeRoute: ...
     def forward(self, route: ExchangeRoute, columns: Columns) -> list[Tensor]: ...
@@ -101,7 +102,7 @@ class RankExchange:
     def __init__(
         self, group: dist.ProcessGroup, device: torch.device, host_group: dist.ProcessGroup | None = None
     ) -> None:
-        """`host_group`: of the same ranks, where the group takes no tensors of the host."""
+        """`host_group`: a group of the same ranks, where the group takes no tensors of the host."""
         self.rank, self.num_ranks = dist.get_rank(group), dist.get_world_size(group)
         self._group, self._device = group, device
         self._stats = ExchangeStats()
@@ -112,7 +113,7 @@ class RankExchange:
 
     @property
     def stats(self) -> ExchangeStats:
-        """Of both."""
+        """Return the stats that this exchange and the one for the host share."""
         return self._stats
 
     @stats.setter
@@ -143,7 +144,8 @@ class RankExchange:
         return Arriving(arrived, message, work)
 
     def _trip(self, columns: Columns, counts_out: list[int], counts_in: list[int]) -> list[Tensor]:
-        """All columns of a row travel side by side as bytes: one collective, whatever their types."""
+        """Send the rows' columns. All columns of a row travel side by side as bytes: one collective, whatever
+        their types."""
         packed = pack(columns)
         row_bytes = packed.shape[1]
         sizes_out, sizes_in = ([row_bytes * count for count in counts] for counts in (counts_out, counts_in))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tpnet_dist.spans import Span
 
 _counting = threading.Lock()
-"""On a GPU ids and rows travel by threads of their own."""
+"""Guards the counters: on a GPU ids and rows travel by threads of their own."""
 
 
 class Stage:
@@ -45,7 +45,7 @@ class ExchangeStats:
     rows_needed: int = 0
     """Rows of other ranks that runs of batches worked with, each counted once a run."""
     rows_borrowed: int = 0
-    """Those needed rows of which some layers had to travel; the others were there from earlier runs."""
+    """The needed rows of which some layers had to travel; the others were there from earlier runs."""
     ends_replayed: int = 0
     """Ends of events that were recorded here, on own rows and on borrowed ones."""
     collectives: int = 0

@@ -29,11 +29,11 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError, leave, sentence_of
 
 RANK_LOST = 75
-"""Exit code: EX_TEMPFAIL, "try again"."""
+"""The exit code where a rank lost others: EX_TEMPFAIL, "try again"."""
 DEFECT = 1
 SECONDS_TO_FIND_OUT = 8.0
 SECONDS_TO_NOTICE = 15.0
-"""How long this rank may go on after another said that it lost somebody."""
+"""The time that this rank may go on after another said that it lost somebody."""
 
 _BROKEN = re.compile(r"gloo|nccl|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
 _OWN = re.compile(r"cuda failure|unhandled cuda error|invalid usage|out of memory", re.IGNORECASE)
@@ -167,7 +167,8 @@ class _End:
         return (stuck_ranks(statuses) if self._hears(statuses) else []), statuses
 
     def _hears(self, statuses: list[RankStatus]) -> bool:
-        """Whoever does not hear himself cannot tell who is silent; nor who has not listened yet."""
+        """Return whether this rank hears itself: whoever does not hear himself cannot tell who is silent; nor
+        who has not listened yet."""
         own = [status.silence for status in statuses if status.rank == self.world.rank]
         return not self.heartbeat.store_error and bool(own) and own[0] < 2 * SECONDS_PER_BEAT
 

@@ -34,7 +34,7 @@ class RankStatus:
     ending: str = ""
     """Empty while the rank is at work, `done`, `lost` if other ranks have left it, else how it failed."""
     silence: float = 0.0
-    """How many seconds ago it said so."""
+    """The seconds since the rank said so."""
 
 
 class Heartbeat:

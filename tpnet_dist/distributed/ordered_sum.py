@@ -25,7 +25,7 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined]
 
 @dataclass
 class AllToAllTime:
-    """How long the last backward pass waited for its all-to-alls."""
+    """The time that the last backward pass waited for its all-to-alls."""
 
     seconds: float = 0.0
 

@@ -10,7 +10,8 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.files.readable import readable_bytes
 
 MOST_UNUSED = 0.1
-"""Of what torch holds; where more of it is unused, its pieces are too small to be used."""
+"""The share of a device's memory above which what torch keeps unused is said to be in pieces too small to be
+used."""
 _REMEDY = (
     "lower training.batch_size, memory.borrowed_rows or memory.width, or start more ranks; "
     "python -m tpnet_dist.plan says what fits"

@@ -31,7 +31,7 @@ class Sendable(Protocol):
 
     def tensors(self) -> list[Tensor]: ...
     def at(self, tensors: Sequence[Tensor]) -> "Sendable":
-        """The same with its tensors elsewhere."""
+        """Return this object with its tensors replaced by these copies, which may lie on another device."""
 
 
 class PackedCopy:

@@ -12,7 +12,7 @@ class Phase:
     again: str = "repeat the command"
     """What to do so that a run that was broken off goes on."""
     saved: str = ""
-    """Where the run then goes on, such as `step 340`."""
+    """The place from which the run then goes on, such as `step 340`."""
 
     @property
     def remedy(self) -> str:

@@ -86,7 +86,8 @@ class StopRequest:
 
     @contextmanager
     def _ringing(self) -> Iterator[None]:
-        """Signals ring; whatever happens, the bell is taken down: its number may soon be another file's."""
+        """Let signals ring the bell; whatever happens, the bell is taken down: its number may soon be another
+        file's."""
         bell, rung = socket.socketpair()
         with bell, rung:
             for end in (bell, rung):

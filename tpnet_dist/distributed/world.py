@@ -53,8 +53,8 @@ class World:
     """A name that these ranks share with one another, and with no ranks that were started before or come
     after."""
     number: int = 0
-    """How many worlds this process has joined before; the same on all ranks of a script, and when they are
-    started again."""
+    """The number of worlds that this process has joined before; the same on all ranks of a script, and when
+    they are started again."""
     phase: Phase = field(default_factory=Phase, compare=False)
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
 
@@ -77,8 +77,8 @@ class World:
         return RankExchange(self._new_group("gloo"), torch.device("cpu"))
 
     def _new_group(self, backend: str) -> dist.ProcessGroup:
-        """Of all ranks. NCCL's communicator is made at once: whoever used it first would make it otherwise,
-        in a thread of its own and while others wait."""
+        """Return a new group of all ranks. NCCL's communicator is made at once: whoever used it first would
+        make it otherwise, in a thread of its own and while others wait."""
         device = self.device if backend == "nccl" else None
         group = dist.new_group(backend=backend, timeout=self.timeout, device_id=device)
         assert isinstance(group, dist.ProcessGroup)

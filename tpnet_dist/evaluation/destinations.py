@@ -15,12 +15,13 @@ class Destinations:
     """Knows only what lies before the batch; `before_event` is the number in the log of its first event."""
 
     def __init__(self, history: EdgeHistory, log_moments: npt.NDArray[np.int64]) -> None:
-        """`history`: of edges from node 0 to each event's destination; `log_moments`: by event of the log."""
+        """`history`: the history of edges from node 0 to each event's destination; `log_moments`: by event of
+        the log."""
         self._history, self._moments = history, log_moments
 
     @classmethod
     def of(cls, *views: EventView) -> "Destinations":
-        """Of the parts of a log, in order."""
+        """Collect the destinations of the parts of a log, which must be given in order."""
         log = views[0].log
         moments = np.zeros(len(log), np.int64)
         dst, index = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
@@ -33,11 +34,12 @@ class Destinations:
         return cls(history, moments)
 
     def recency(self, src_Q: NodeIds, dst_Q: NodeIds, before_event: int) -> Scores:
-        """Higher for those whose last event as a destination is later; 0 for those that never were one."""
+        """Return higher scores for those whose last event as a destination is later; 0 for those that never
+        were one."""
         last_Q = self._history.last_before(np.zeros_like(dst_Q), dst_Q, before_event)
         # events of one time are equally late
         return np.where(last_Q < 0, 0.0, 1.0 + self._moments[last_Q])
 
     def popularity(self, src_Q: NodeIds, dst_Q: NodeIds, before_event: int) -> Scores:
-        """How many events had it as their destination."""
+        """Return how many earlier events had each node as their destination."""
         return self._history.count_before(np.zeros_like(dst_Q), dst_Q, before_event).astype(np.float64)

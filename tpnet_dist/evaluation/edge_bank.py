@@ -78,7 +78,7 @@ class EdgeBank:
         return int(np.searchsorted(self._positions_B, before_event))
 
     def _since(self, start_time: float, src_Q: NodeIds, dst_Q: NodeIds, before_event: int) -> Scores:
-        """1 for edges seen at or after a time."""
+        """Return 1 for edges seen at or after a time, else 0."""
         place = np.searchsorted(self._times_B[: self._num_seen(before_event)], start_time)
         first_remembered = int(self._positions_B[place])
         last_Q = self._history.last_before(src_Q, dst_Q, before_event)
@@ -86,7 +86,7 @@ class EdgeBank:
 
     @cached_property
     def _sums_of_gaps(self) -> npt.NDArray[np.float64]:
-        """After each event, the sum over edges of the mean gap between their events."""
+        """The sum over edges of the mean gap between their events, after each event."""
         edge_B, event_B = self._history.events_by_edge()
         order_B = np.searchsorted(self._positions_B, event_B)
         time_B = self._times_B[order_B]

@@ -1,4 +1,4 @@
-"""What a report says of scores: AP and AUC by batch and whole, MRR and Hits by the rule of TGB."""
+"""Metrics of scores for reports: AP and AUC by batch and whole, MRR and Hits by the rule of TGB."""
 
 from dataclasses import dataclass
 from itertools import pairwise

@@ -39,7 +39,7 @@ class Pass:
     plan: BatchPlan
     universe: Universe
     is_inductive_B: EventMask
-    """Which events are inductive; empty where inductive events have a pass of their own."""
+    """A mask of the inductive events; empty where inductive events have a pass of their own."""
 
     def figures(self, kinds: Sequence[NegativeKind], scores: Scores, ranked: Scores | None = None) -> Figures:
         """Return figures of the pass, and of the inductive events in it, by the same batches."""

@@ -70,7 +70,8 @@ class SeedResults:
     exchange: ExchangeVolume | None = None
     """The mean over epochs; None on one rank."""
     before: dict[str, Figures] | None = None
-    """Of a run that went on from another: what that one's weights came to on the same events, by part."""
+    """The figures, by part, of the weights that the seed began with, on the same events; None if it began
+    anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +83,14 @@ class Conditions:
     update: bool
     """Whether the memory went on recording after training."""
     mrr_negatives: int = 0
-    """Among how many random destinations each event was ranked; 0: it was not."""
+    """The number of random destinations that each event was ranked among; 0: it was not ranked."""
     ranks: int
     device: Literal["cpu", "cuda"] | None = None
     peak_memory_bytes: int | None = None
     """Peak memory of the rank that took most."""
     peak_memory_bytes_by_rank: tuple[int, ...] | None = None
     peak_reserved_bytes_by_rank: tuple[int, ...] | None = None
-    """On GPUs: what torch had taken of each at most, also for tensors to come; None on CPUs."""
+    """The most memory that torch reserved on each rank's GPU, also for tensors to come; None on CPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +127,7 @@ class RunInfo:
     """Says which run it was."""
 
     started: datetime
-    """When the process began that finished the run; a run that was broken off began before."""
+    """The start of the process that finished the run; a run that was broken off began before."""
     finished: datetime
     data: DataInfo
     settings: dict[str, object]
@@ -146,7 +147,7 @@ class Results:
     baselines: dict[str, dict[str, Figures]] = field(default_factory=dict)
     """Name of a baseline → part → figures."""
     others: dict[str, object] = field(default_factory=dict)
-    """What a later release stores, by keys that this one does not know."""
+    """Values that a later release stores, by keys that this one does not know."""
 
     @cached_property
     def mean(self) -> SeedResults:

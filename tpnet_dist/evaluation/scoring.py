@@ -29,7 +29,7 @@ EVALUATION_KEY = SampleKey(0, 0)
 """Evaluation draws the same negatives in every epoch and for every seed, so that figures compare."""
 LINKS_PER_PIECE = 2000
 PIECES_PER_LOOK = 10
-"""How often ranks ask one another whether to stop."""
+"""The number of pieces after which ranks ask one another whether to stop."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Scorer:
     """The speed of passes in which each event has many competitors."""
 
     def events_per_second(self) -> EventsPerSecond:
-        """How fast it was: events while they were not ranked, links of any kind."""
+        """Return how fast scoring was: events while they were not ranked, links of any kind."""
         scored, ranked = self.speed, self.ranking_speed
         links = Speed(0, scored.links + ranked.links, scored.seconds + ranked.seconds)
         return EventsPerSecond(score=scored.events_per_second, links=links.links_per_second)
@@ -83,7 +83,7 @@ class Scorer:
         title: str = "scoring",
         speed: Speed | None = None,
     ) -> Scores:
-        """(B, X). Records the events unless `evaluation.update` is off.
+        """Return the scores, (B, X). Records the events unless `evaluation.update` is off.
 
         Negatives that keep the source come before others; so do their columns. `speed`: where to count it.
         """
@@ -124,7 +124,7 @@ class Scorer:
         return everything
 
     def _gather(self, mine: Tensor, plan: BatchPlan, slices: BatchSlices) -> Scores:
-        """Every rank scored its slice of each batch; put them in the order of the events."""
+        """Put the scores in the order of the events; every rank has scored its slice of each batch."""
         everything = np.empty((plan.num_events, mine.shape[1]), dtype=np.float32)
         for rank, part in enumerate(gather_varied(mine, self.data.world.host_group)):
             everything[positions_of(plan, replace(slices, rank=rank))] = part.numpy()
@@ -132,18 +132,19 @@ class Scorer:
 
 
 def score_microbatches(model: nn.Module, microbatches: Sequence[Microbatch]) -> Tensor:
-    """(B, X). Each by itself, as on any number of ranks: products of other sizes may be rounded otherwise."""
+    """Return scores, (B, X). Each microbatch is scored by itself, as on any number of ranks: products of
+    other sizes may be rounded otherwise."""
     filled = [batches for batches in microbatches if len(batches[0])] or microbatches[:1]
     return torch.cat([logits_of(model, batches) for batches in filled])
 
 
 def logits_of(model: nn.Module, batches: Microbatch) -> Tensor:
-    """(B, X), in parts where one event alone has many competitors."""
+    """Return logits, (B, X), in parts where one event alone has many competitors."""
     parts = chain.from_iterable(batch.split_targets(LINKS_PER_PIECE) for batch in batches)
     return torch.cat([model(part) for part in parts], dim=1)
 
 
 def positions_of(plan: BatchPlan, slices: BatchSlices) -> Positions:
-    """The events of a rank's slices, batch after batch."""
+    """Return the events of a rank's slices, batch after batch."""
     events = [np.arange(batch.start, batch.stop)[slices.slice_of(len(batch))] for batch in plan.batches()]
     return np.concatenate([np.empty(0, dtype=np.int64), *events])

@@ -1,4 +1,4 @@
-"""From scores to figures: kind of negatives → metric."""
+"""Makes figures of scores: kind of negatives → metric."""
 
 from collections.abc import Sequence
 

@@ -38,7 +38,7 @@ class Position:
     """Says where a run stands between two steps: what comes next, as batch and as event."""
 
     steps: int
-    """Steps done."""
+    """The number of steps done."""
     batch: int
     """The next batch."""
     event: int
@@ -71,17 +71,17 @@ class BatchPlan:
         return Batch(number, start, stop, record_start, record_stop)
 
     def batches(self, from_batch: int = 0) -> Iterator[Batch]:
-        """The batches in order from `from_batch` on; `len(plan)` gives none."""
+        """Yield the batches in order from `from_batch` on; `len(plan)` gives none."""
         _require_within("from_batch", from_batch, len(self))
         return (self[number] for number in range(from_batch, len(self)))
 
     def num_steps(self, batches_per_step: int) -> int:
-        """The last step may have fewer batches."""
+        """Return the number of steps, of which the last may have fewer batches."""
         _require_positive("batches_per_step", batches_per_step)
         return -(-len(self) // batches_per_step)
 
     def step(self, number: int, batches_per_step: int) -> range:
-        """Numbers of the batches of a step."""
+        """Return the numbers of the batches of a step."""
         if not 0 <= number < self.num_steps(batches_per_step):
             raise IndexError(f"step {number} is not among 0…{self.num_steps(batches_per_step) - 1}")
         first = number * batches_per_step
@@ -95,7 +95,7 @@ class BatchPlan:
 
 
 def plan_by_events(num_events: int, batch_size: int) -> BatchPlan:
-    """Batches of exactly `batch_size`, the last one smaller; equal times may be cut."""
+    """Plan batches of exactly `batch_size`, the last one smaller; equal times may be cut."""
     _require_positive("batch_size", batch_size)
     if num_events < 0:
         raise ValueError(f"num_events {num_events} is negative; pass the number of events of the stream")
@@ -104,7 +104,7 @@ def plan_by_events(num_events: int, batch_size: int) -> BatchPlan:
 
 
 def plan_by_timestamps(time_chunks: Iterable[Times], batch_size: int) -> BatchPlan:
-    """Whole groups of equal times, packed greedily; a group above `batch_size` in pieces."""
+    """Plan whole groups of equal times, packed greedily; a group above `batch_size` in pieces."""
     _require_positive("batch_size", batch_size)
     packer = _GroupPacker(batch_size)
     last, seen = None, 0
@@ -118,7 +118,7 @@ def plan_by_timestamps(time_chunks: Iterable[Times], batch_size: int) -> BatchPl
 
 
 def slice_of(start: int, stop: int, rank: int, num_ranks: int) -> tuple[int, int]:
-    """The rank's share of start … stop-1: contiguous, sizes differ by at most one, may be empty."""
+    """Return the rank's share of start … stop-1: contiguous, sizes differ by at most one, may be empty."""
     _require_positive("num_ranks", num_ranks)
     if not 0 <= rank < num_ranks:
         raise ValueError(f"rank {rank} is not among 0…{num_ranks - 1}; pass this process's own rank")

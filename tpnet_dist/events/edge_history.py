@@ -64,7 +64,8 @@ class EdgeHistory:
         return cls(src_B, dst_B, position_B, num_nodes=log.num_nodes)
 
     def last_before(self, src_Q: NodeIds, dst_Q: NodeIds, position: int | Positions) -> Positions:
-        """The position of each edge's last event before `position` (one, or one each); -1 where none is."""
+        """Return the position of each edge's last event before `position` (one, or one each); -1 where none
+        is."""
         rank_Q, place_Q = self._places_before(src_Q, dst_Q, position)
         place_Q -= 1
         found_Q = (rank_Q >= 0) & (place_Q >= 0)
@@ -74,17 +75,18 @@ class EdgeHistory:
         return np.maximum(last_Q, -1)
 
     def count_before(self, src_Q: NodeIds, dst_Q: NodeIds, position: int) -> Positions:
-        """How many events each edge has before a position."""
+        """Return how many events each edge has before a position."""
         rank_Q, place_Q = self._places_before(src_Q, dst_Q, position)
         count_Q: Positions = place_Q - np.searchsorted(self._events_B, rank_Q * self._span)
         return np.where(rank_Q >= 0, count_Q, 0)
 
     def num_edges_before(self, position: int) -> int:
-        """How many distinct edges there are before a position."""
+        """Return how many distinct edges there are before a position."""
         return int(np.searchsorted(self._sorted_first_positions, position))
 
     def events_by_edge(self) -> tuple[Positions, Positions]:
-        """Of all events, edge by edge in the order of `keys_G`: the edge's number, and the position."""
+        """Return for all events, edge by edge in the order of `keys_G`, the edge's number and the
+        position."""
         edge_B, position_B = np.divmod(self._events_B, self._span)
         return edge_B, position_B
 
@@ -95,14 +97,15 @@ class EdgeHistory:
     def _places_before(
         self, src_Q: NodeIds, dst_Q: NodeIds, position: int | Positions
     ) -> tuple[Positions, Positions]:
-        """The rank of each edge, -1 where it is none, and how many events come before it and a position."""
+        """Return the rank of each edge, -1 where it is none, and how many events come before it and a
+        position."""
         rank_Q = places_in(self.keys_G, edge_keys(src_Q, dst_Q, self.num_nodes))
         limit_Q = rank_Q * self._span + np.clip(position, 0, self._span)
         return rank_Q, np.searchsorted(self._events_B, limit_Q)
 
 
 def edge_keys(src_B: NodeIds, dst_B: NodeIds, num_nodes: int) -> EdgeKeys:
-    """One number per directed edge, sorted as (source, destination)."""
+    """Return one number per directed edge, sorted as (source, destination)."""
     key_B = src_B.astype(np.int64)
     key_B *= num_nodes
     key_B += dst_B
@@ -110,7 +113,7 @@ def edge_keys(src_B: NodeIds, dst_B: NodeIds, num_nodes: int) -> EdgeKeys:
 
 
 def edge_ends(key_B: EdgeKeys, num_nodes: int) -> tuple[NodeIds, NodeIds]:
-    """Sources and destinations of keys."""
+    """Return the sources and destinations of keys."""
     src_B, dst_B = np.divmod(key_B, num_nodes)
     return src_B.astype(np.int32), dst_B.astype(np.int32)
 

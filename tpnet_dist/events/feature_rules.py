@@ -20,11 +20,11 @@ class FeatureColumn:
     """One column of raw features and what is made of it."""
 
     name: str
-    """As in the files; of a column of lists, with the place in brackets."""
+    """The column's name in the files; for a column of lists, with the place in brackets."""
     categories: tuple[str, ...] = ()
     """One value of 0 or 1 for each; empty for a column of numbers."""
     fill: float | None = None
-    """In place of missing values; None: they are refused."""
+    """The value that takes the place of missing ones; None: they are refused."""
     shift: float = 0.0
     scale: float = 1.0
     """Values are (value - shift) / scale."""
@@ -35,8 +35,8 @@ class FeatureColumn:
 
 
 def transform(columns: Sequence[FeatureColumn], raw: Matrix) -> Matrix:
-    """`raw`: a value for each column, NaN where it is missing, the number of the category or -1 for
-    another."""
+    """Turn raw values into values of features. `raw`: a value for each column, NaN where it is missing, the
+    number of the category or -1 for another."""
     parts = []
     for number, column in enumerate(columns):
         values = raw[:, number].astype(np.float64)
@@ -50,8 +50,8 @@ def transform(columns: Sequence[FeatureColumn], raw: Matrix) -> Matrix:
 
 
 def raw_values(columns: Sequence[FeatureColumn], column_of: Callable[[str], pa.Array]) -> Matrix:
-    """What `transform` takes, of later rows. InputError, without the file's name, for a value that is
-    none."""
+    """Return the values that `transform` takes, of later rows. InputError, without the file's name, for a
+    value that is none."""
     parts = []
     for column in columns:
         name, bracket, place = column.name.partition("[")
@@ -69,7 +69,7 @@ def raw_values(columns: Sequence[FeatureColumn], column_of: Callable[[str], pa.A
 
 
 def numbers_with_gaps(values: pa.Array) -> Matrix | None:
-    """Float32, NaN where a value is missing; None if some value is no number."""
+    """Return float32, NaN where a value is missing; None if some value is no number."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         text = pc.utf8_trim_whitespace(values)
         values = pc.if_else(pc.is_in(text, pa.array(MISSING_SPELLINGS)), None, text)
@@ -82,7 +82,7 @@ def numbers_with_gaps(values: pa.Array) -> Matrix | None:
 
 
 def texts_of(values: pa.Array) -> pa.Array:
-    """Categories as text, null where one is missing."""
+    """Return categories as text, null where one is missing."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     text = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))

@@ -95,6 +95,6 @@ class FeatureParts:
 
 
 def joined_features(folder: Path, records: Sequence[FeatureRecord]) -> Features | FeatureParts | None:
-    """One matrix as it is mapped, several as parts; None if there is none."""
+    """Return one matrix as it is mapped, several as parts; None if there is none."""
     parts = [map_features(folder, record) for record in records]
     return FeatureParts(parts) if len(parts) > 1 else next(iter(parts), None)

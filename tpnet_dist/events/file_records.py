@@ -47,19 +47,19 @@ class Version:
     nodes: int
     last_time: float
     shards: int
-    """How many."""
+    """The number of shards."""
     sha256: str
-    """Of the checksums of all its files."""
+    """The checksum of the checksums of all its files."""
     node_ids: FileRecord | None = None
-    """Of the nodes that it added; as all files below None for the conversion, whose files the manifest
-    names."""
+    """The file of the nodes that it added. For the conversion this and all files below are None: the manifest
+    names them."""
     edge_features: FeatureRecord | None = None
     node_features: FeatureRecord | None = None
     sources: tuple[SourceRecord, ...] = ()
     """The files that were appended."""
 
     def added(self) -> list[FileRecord]:
-        """Its files beside shards."""
+        """Return its files beside shards."""
         parts = [self.node_ids, self.edge_features, self.node_features]
         return [part for part in parts if part is not None]
 
@@ -71,16 +71,17 @@ def describe_file(path: Path) -> FileRecord:
 
 
 def is_added_file(name: str) -> bool:
-    """Whether it may be what an append added: a shard, or a further part of a file."""
+    """Return whether it may be what an append added: a shard, or a further part of a file."""
     return bool(_PART_NAME.fullmatch(name))
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a data folder may hold a file of this name."""
+    """Return whether a data folder may hold a file of this name."""
     return bool(_PART_NAME.fullmatch(name)) or name in DATA_FILE_NAMES
 
 
 def part_name(name: str, version: int) -> str:
-    """What a version adds to a file: `node_ids.parquet` goes on in `node_ids-00001.parquet`."""
+    """Return the name of what a version adds to a file: `node_ids.parquet` goes on in
+    `node_ids-00001.parquet`."""
     stem, _, suffix = name.partition(".")
     return f"{stem}-{version:05d}.{suffix}" if version else name

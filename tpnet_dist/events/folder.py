@@ -122,7 +122,7 @@ def _refuse_to_lose_files(target: Path, overwrite: bool) -> None:
 
 
 def _foreign_files(target: Path) -> str | None:
-    """The name of something in the folder that we did not write."""
+    """Return the name of something in the folder that we did not write."""
     if not target.is_dir():
         return target.name
     ours = {MANIFEST_NAME} if is_manifest(target / MANIFEST_NAME) else set()
@@ -133,7 +133,7 @@ def _foreign_files(target: Path) -> str | None:
 
 
 def _remove_unlisted(target: Path) -> None:
-    """Data files that an append had added when it was killed."""
+    """Remove data files that an append had added when it was killed."""
     listed = {record.file for record in read_manifest(target).files()}
     for path in target.iterdir():
         if is_added_file(path.name) and path.name not in listed:
@@ -141,7 +141,7 @@ def _remove_unlisted(target: Path) -> None:
 
 
 def _add_files(staging: Path, target: Path) -> None:
-    """The manifest last: with it the new files belong to the folder, all at once."""
+    """Move the files, the manifest last: with it the new files belong to the folder, all at once."""
     files = sorted(staging.iterdir(), key=lambda path: (path.name == MANIFEST_NAME, path.name))
     for file in files:
         sync_file(file)
@@ -164,7 +164,7 @@ def _bring_back_replaced(target: Path) -> None:
 
 
 def _put_in_place(staging: Path, target: Path) -> None:
-    """Rename; an existing folder steps aside first and is removed last."""
+    """Rename the staging folder; an existing folder steps aside first and is removed last."""
     replaced = _replaced_name(target)
     shutil.rmtree(replaced, ignore_errors=True)
     if target.exists():

@@ -10,7 +10,7 @@ from tpnet_dist.files.growing_array import GrowingArray
 
 
 class FeatureRows(Protocol):
-    """What looks up rows by number: a matrix, or one that grows."""
+    """Looks up rows by number: a matrix, or one that grows."""
 
     def __getitem__(self, rows: Positions, /) -> Features: ...
 

@@ -17,7 +17,7 @@ from tpnet_dist.files.typed_json import from_json, to_json
 MANIFEST_NAME = "manifest.json"
 FORMAT_NAME = "tpnet_dist event log"
 FORMAT_VERSION, GROWN_FORMAT_VERSION = 2, 3
-"""Of a folder as it was converted, and of one that events were appended to."""
+"""The format of a folder as it was converted, and of one that events were appended to."""
 READABLE_VERSIONS = (1, 2, 3)
 SECONDS_PER_TICK = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 MAX_NODES = 2**31 - 1
@@ -38,9 +38,9 @@ class Manifest:
     time_dtype: TimeType
     """`int64` when every time is whole, else `float64`."""
     time_unit: TickUnit
-    """What one unit of the time column is."""
+    """The unit of the time column."""
     first_time: float
-    """An int where times are."""
+    """The time of the first event; an int where times are."""
     last_time: float
     has_labels: bool
     bipartite: bool
@@ -50,7 +50,7 @@ class Manifest:
     edge_features: FeatureRecord | None = None
     node_features: FeatureRecord | None = None
     source: dict[str, object]
-    """Which command made the folder, from what. For people; nothing reads it."""
+    """The command that made the folder, and its input. For people; nothing reads it."""
     preparation: Preparation | None = None
     """How rows of the user's files became events; None for logs that were made otherwise."""
     versions: tuple[Version, ...] = ()
@@ -62,11 +62,11 @@ class Manifest:
 
     @property
     def span_seconds(self) -> float:
-        """From the first event to the last."""
+        """The seconds from the first event to the last."""
         return (self.last_time - self.first_time) * self.seconds_per_tick
 
     def files(self) -> list[FileRecord]:
-        """Every file of the folder but the manifest itself."""
+        """Return every file of the folder but the manifest itself."""
         added = [record for version in self.versions for record in version.added()]
         return [*self.shards, *self._converted(), *added]
 
@@ -76,14 +76,14 @@ class Manifest:
         return self.versions or (self._as_version(),)
 
     def with_version(self, **added: Any) -> "Manifest":  # noqa: ANN401 — fields of Version
-        """The manifest after an append, of which all but files and sources is said already."""
+        """Return the manifest after an append, of which all but files and sources is said already."""
         version = replace(self._as_version(), **added)
         grown = replace(self, versions=(*self.versions, version))
         version = replace(version, sha256=grown.prefix_sha256(len(self.versions)))
         return replace(grown, versions=(*self.versions, version))
 
     def at(self, log_id: str) -> "Manifest | None":
-        """What the manifest was when the log had this id; None if it never had."""
+        """Return the manifest as it was when the log had this id; None if it never had."""
         place = next((n for n, each in enumerate(self.history) if each.log_id == log_id), None)
         if place is None or place == len(self.history) - 1:
             return None if place is None else self
@@ -102,12 +102,12 @@ class Manifest:
         return next(each.log_id for each in self.history if number < each.shards)
 
     def parts_of(self, name: str) -> list[FileRecord]:
-        """The records of `node_ids`, `edge_features` or `node_features`, version by version."""
+        """Return the records of `node_ids`, `edge_features` or `node_features`, version by version."""
         records = [getattr(self, name), *(getattr(version, name) for version in self.versions)]
         return [record for record in records if record is not None]
 
     def prefix_sha256(self, place: int) -> str:
-        """Of all files of a version."""
+        """Return the checksum of all files of a version."""
         records = [*self.shards[: self.versions[place].shards], *self._converted()]
         records += [record for version in self.versions[: place + 1] for record in version.added()]
         return hashlib.sha256("".join(record.sha256 for record in records).encode()).hexdigest()
@@ -128,8 +128,8 @@ class Manifest:
         )
 
     def content(self) -> dict[str, str]:
-        """What ranks that see the same data agree on. The log's name alone does not tell features of other
-        files apart."""
+        """Return what ranks that see the same data agree on. The log's name alone does not tell features of
+        other files apart."""
         return {
             "log_id": self.log_id,
             **{f"sha256 of {record.file}": record.sha256 for record in self.files()},
@@ -146,7 +146,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether the file is a manifest of ours, of whatever version, intact or not."""
+    """Return whether the file is a manifest of ours, of whatever version, intact or not."""
     return path.is_file() and f'"format": "{FORMAT_NAME}"' in path.read_text(errors="replace")[:200]
 
 
@@ -200,7 +200,8 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _require_ranges(manifest: Manifest) -> None:
-    """Types are right; refuse what no folder of ours says: InputError, without the file and the remedy."""
+    """Refuse values, whose types are right, that no folder of ours has: InputError, without the file and the
+    remedy."""
     features = [record for record in manifest.files() if isinstance(record, FeatureRecord)]
     rules = chain(
         [
@@ -235,7 +236,7 @@ def _require_ranges(manifest: Manifest) -> None:
 
 
 def _require_version(manifest: Manifest, place: int, version: Version) -> None:
-    """A version is a prefix of the log, and the last one is the log."""
+    """Refuse a version that is no prefix of the log, and a last one that is not the log."""
     before = manifest.versions[place - 1] if place else None
     is_last = place == len(manifest.versions) - 1
     rows = sum(shard.rows for shard in manifest.shards[: version.shards])

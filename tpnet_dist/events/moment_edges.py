@@ -34,7 +34,7 @@ class MomentEdges:
         return cls(moment_B, key_B)
 
     def during(self, first: int, last: int) -> EdgeKeys:
-        """Keys of the distinct edges from moment `first` to moment `last`, sorted."""
+        """Return the keys of the distinct edges from moment `first` to moment `last`, sorted."""
         start = np.searchsorted(self._moment_B, first, side="left")
         stop = np.searchsorted(self._moment_B, last, side="right")
         return np.unique(self._key_B[start:stop])

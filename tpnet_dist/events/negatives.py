@@ -46,7 +46,8 @@ class RandomDestinations:
     def draw(
         self, key: SampleKey, event_B: Positions, count: int, *, avoid_B: NodeIds | None = None
     ) -> NodeIds:
-        """(B, count) nodes, with repeats; none is its event's node in `avoid_B`, unless there is no other."""
+        """Draw (B, count) nodes, with repeats; none is its event's node in `avoid_B`, unless there is no
+        other."""
         num_nodes = len(self.destinations_U)
         if avoid_B is None:
             place_BC = keyed_integers(key, event_B, stream=DESTINATION_STREAM, count=count, below=num_nodes)
@@ -61,8 +62,8 @@ class RandomDestinations:
 
 @dataclass(frozen=True)
 class _Allowed:
-    """What negatives of the moments first … last may be: the first `num_seen` edges without some places, and
-    pairs of a source and a destination without some numbers."""
+    """The pairs that negatives of the moments first … last may be: the first `num_seen` edges without some
+    places, and pairs of a source and a destination without some numbers."""
 
     moments: tuple[int, int]
     num_seen: int
@@ -106,7 +107,7 @@ class SeenEdges:
         self._allowed: _Allowed | None = None
 
     def draw(self, key: SampleKey, batch: SelectedEvents, start: int, stop: int) -> tuple[NodeIds, NodeIds]:
-        """Sources and destinations of the negatives of places start … stop-1 of the whole batch given.
+        """Draw sources and destinations of the negatives of places start … stop-1 of the whole batch given.
 
         With at least B candidates each event draws one, all distinct. With only c < B, the first B - c places
         get random pairs, distinct as far as there are so many, and the others the c candidates, each once.
@@ -125,13 +126,14 @@ class SeenEdges:
         return edge_ends(np.concatenate([random_B, seen_B])[start:stop], self._num_nodes)
 
     def candidates(self, batch: SelectedEvents) -> tuple[NodeIds, NodeIds]:
-        """Sources and destinations of all candidates of a batch, in order of first appearance."""
+        """Return sources and destinations of all candidates of a batch, in order of first appearance."""
         allowed = self._allowed_during(int(batch.moment[0]), int(batch.moment[-1]))
         place_A = _step_over(allowed.excluded_A, np.arange(allowed.num_candidates))
         return edge_ends(self._keys_A[place_A], self._num_nodes)
 
     def _allowed_during(self, first: int, last: int) -> _Allowed:
-        """Made once for batches in a row of the same moments, as pieces of a large one are."""
+        """Return what negatives may be; made once for batches in a row of the same moments, such as pieces of
+        a large one."""
         if self._allowed is None or self._allowed.moments != (first, last):
             true_keys = self._moments.during(first, last)
             num_seen = int(np.searchsorted(self._first_positions_A, first))
@@ -142,14 +144,15 @@ class SeenEdges:
         return self._allowed
 
     def _pair_numbers(self, keys_A: EdgeKeys) -> Positions:
-        """The numbers of those edges that are pairs of the universe's sources and destinations, sorted."""
+        """Return the numbers of those edges that are pairs of the universe's sources and destinations,
+        sorted."""
         src_A, dst_A = edge_ends(keys_A, self._num_nodes)
         source_A, destination_A = places_in(self._sources_U, src_A), places_in(self._destinations_U, dst_A)
         is_pair_A = (source_A >= 0) & (destination_A >= 0)
         return source_A[is_pair_A] * len(self._destinations_U) + destination_A[is_pair_A]
 
     def _random_pairs(self, key: SampleKey, event_A: Positions, excluded_A: Positions) -> EdgeKeys:
-        """Keys of pairs that are none of the batch's moments; any where all of them are."""
+        """Draw keys of pairs that are none of the batch's moments; any where all of them are."""
         num_pairs = len(self._sources_U) * len(self._destinations_U)
         if len(excluded_A) == num_pairs:
             excluded_A = excluded_A[:0]
@@ -159,5 +162,5 @@ class SeenEdges:
 
 
 def _step_over(excluded_A: Positions, nth: Positions) -> Positions:
-    """The place of the nth number that is not excluded: excluded 1 2 5, nth 0 1 2 3 → 0 3 4 6."""
+    """Return the place of the nth number that is not excluded: excluded 1 2 5, nth 0 1 2 3 → 0 3 4 6."""
     return nth + np.searchsorted(excluded_A - np.arange(len(excluded_A)), nth, side="right")

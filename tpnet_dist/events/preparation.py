@@ -13,10 +13,11 @@ class SourceRecord:
     """A file that was read, as it was then."""
 
     name: str
-    """What the user called it."""
+    """The name that the user called it by."""
     bytes: int
     sha256: str | None = None
-    """None for what lies elsewhere: reading it again would cost as much as converting it."""
+    """The hash of the file; None for what lies elsewhere: reading it again would cost as much as converting
+    it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Preparation:
     """Columns by the user's names (positions where the files name none), and what was done with them."""
 
     columns: tuple[str, ...]
-    """All that the files have, in their order."""
+    """All columns that the files have, in their order."""
     src: str
     dst: str
     time: str
@@ -42,23 +43,24 @@ class Preparation:
     features: tuple[str, ...] = ()
     """Columns of edge features, in order."""
     feature_names: tuple[str, ...] = ()
-    """Of each value that an event has: a column of lists has several."""
+    """The name of each value that an event has; a column of lists has several."""
     time_unit: TimeUnit = "s"
-    """What numbers count, or iso for dates."""
+    """The unit that numbers count, or iso for dates."""
     time_format: str | None = None
-    """How dates are written, if not by ISO 8601."""
+    """The format of dates, if it is not ISO 8601."""
     text: TextForm | None = None
-    """Of the first file; None if it is no delimited text."""
+    """The form of the first file; None if it is no delimited text."""
     edge_columns: tuple[FeatureColumn, ...] = ()
     """What was made of each feature column, or value of one of lists; none if values are as they were."""
     node_columns: tuple[FeatureColumn, ...] = ()
     node_id: str | None = None
-    """Of the table of node features."""
+    """The id column of the table of node features."""
     sources: tuple[SourceRecord, ...] = ()
     last_time: float | None = None
-    """Of the last event, as it was read, where ranks took the place of times; dates in nanoseconds."""
+    """The time of the last event as it was read, where ranks took the place of times; dates in
+    nanoseconds."""
     options: dict[str, object]
-    """What else decides what the folder holds, by flag."""
+    """The other flags that decide what the folder holds."""
 
     @property
     def is_by_position(self) -> bool:

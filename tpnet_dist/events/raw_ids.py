@@ -31,7 +31,7 @@ class RawIds:
     that stand for whoever is unknown."""
 
     def __init__(self, table: pa.Table, *, first_new: int, capacity: int) -> None:
-        """`table`: of the log, row = dense id."""
+        """`table`: the log's nodes, row = dense id."""
         self.first_new, self.capacity = first_new, capacity
         self.strangers = range(first_new + capacity, first_new + capacity + NUM_STRANGERS)
         raw = table.column("raw_id").combine_chunks()
@@ -48,7 +48,7 @@ class RawIds:
         self._admitted: dict[tuple[Side, RawId], int] = {}
 
     def find(self, ids: Ids, side: Side) -> Dense:
-        """Dense ids; `UNKNOWN` where there is none."""
+        """Return dense ids; `UNKNOWN` where there is none."""
         values, is_usable_B = self._values(ids)
         dense_B = np.full(len(values), UNKNOWN, np.int64)
         dense_B[is_usable_B] = self._known[self._space(side)].find(values[is_usable_B])
@@ -59,13 +59,13 @@ class RawIds:
         return dense_B
 
     def find_sources(self, src: Ids) -> Dense:
-        """Dense ids; whoever is unknown stays so, and all of them are taken for one stranger."""
+        """Return dense ids; whoever is unknown stays so, and all of them are taken for one stranger."""
         src_B = self.find(src, "src")
         return np.where(src_B == UNKNOWN, self.strangers.start, src_B)
 
     def find_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
-        """Dense ids of links' ends. Whoever is unknown stays so: there is a stranger for sources and one for
-        destinations, whose rows are nobody's, so that no link depends on who else is unknown."""
+        """Return dense ids of links' ends. Whoever is unknown stays so: there is a stranger for sources and
+        one for destinations, whose rows are nobody's, so that no link depends on who else is unknown."""
         src_B, dst_B = self.find_sources(src), self.find(dst, "dst")
         is_unknown_B = dst_B == UNKNOWN
         dst_B[is_unknown_B] = self.strangers.start + 1
@@ -77,7 +77,7 @@ class RawIds:
         return src_B, dst_B
 
     def admit_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
-        """Dense ids of links' ends; nodes nobody knows yet get one, all of them or none."""
+        """Return dense ids of links' ends; nodes nobody knows yet get one, all of them or none."""
         given: dict[Side, Ids] = {"src": src, "dst": dst}
         found = {side: self.find(ids, side) for side, ids in given.items()}
         names: dict[tuple[Side, RawId], list[tuple[Side, int]]] = {}
@@ -105,7 +105,7 @@ class RawIds:
             self.newcomers.append(newcomer)
 
     def raw_of(self, dense: Dense) -> npt.NDArray[Any]:
-        """What the user calls these nodes: int64, or objects that are text."""
+        """Return the names that the user calls these nodes by: int64, or objects that are text."""
         names = np.array([raw for _, raw in self.newcomers], dtype=self._raw.dtype)
         is_new = dense >= self.first_new
         raw = np.empty(dense.shape, self._raw.dtype)
@@ -114,14 +114,14 @@ class RawIds:
         return raw
 
     def is_node(self, dense: Dense) -> npt.NDArray[np.bool_]:
-        """Whether it is one of the log, or one that was admitted."""
+        """Return whether each node is one of the log, or one that was admitted."""
         is_of_log = (dense >= 0) & (dense < len(self._raw))
         is_new = (dense >= self.first_new) & (dense < self.first_new + len(self.newcomers))
         found: npt.NDArray[np.bool_] = is_of_log | is_new
         return found
 
     def destinations(self) -> Dense:
-        """All nodes that events may lead to."""
+        """Return all nodes that events may lead to."""
         space = self._space("dst")
         new = [self.first_new + number for number, (side, _) in enumerate(self.newcomers) if side == space]
         return np.concatenate([self._dense_of_side["dst"], np.array(new, np.int64)])
@@ -187,7 +187,7 @@ class _Texts:
 
 
 def some_of(ids: Sequence[Any]) -> str:
-    """A few of them, for a message."""
+    """Return a few of them, for a message."""
     shown = ", ".join(str(one) for one in ids[:_SHOWN])
     return f"{shown}, …" if len(ids) > _SHOWN else shown
 
@@ -206,7 +206,7 @@ def _text_of(one: object) -> str:
 
 
 def _plain_integers(objects: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Numbers, and which texts are plainly written ones: 007 is none."""
+    """Return the numbers, and which texts are plainly written ones: 007 is none."""
     texts = pa.array(objects, pa.string())
     is_plain = pc.match_substring_regex(texts, r"^(0|-?[1-9]\d{0,18})$").to_numpy(zero_copy_only=False)
     numbers = [int(text) if plain else 0 for text, plain in zip(objects, is_plain, strict=True)]

@@ -82,8 +82,8 @@ class EventLog:
         return joined_features(self.folder, self._records("node_features"))
 
     def raw_ids(self) -> pa.Table:
-        """What the user calls each node: row = dense id; columns raw_id, degree (of events up to the version
-        of the log that brought the node) and, if bipartite, side."""
+        """Return a table of the nodes' raw ids: row = dense id; columns raw_id, degree (of events up to the
+        version of the log that brought the node) and, if bipartite, side."""
         parts = [self._raw_ids_in(record) for record in self.manifest.parts_of("node_ids")]
         table = parts[0]
         if len(parts) > 1:
@@ -110,12 +110,13 @@ class EventLog:
         return [each for each in self.manifest.parts_of(name) if isinstance(each, FeatureRecord)]
 
     def seconds(self, time: Times) -> npt.NDArray[np.float64]:
-        """Seconds since the first event; exact for integers, where float32 Unix time has 128 s steps."""
+        """Return seconds since the first event; exact for integers, where float32 Unix time has 128 s
+        steps."""
         since_first: npt.NDArray[np.float64] = (time - self.manifest.first_time).astype(np.float64)
         return since_first * self.manifest.seconds_per_tick
 
     def read(self, start: int, stop: int) -> EventColumns:
-        """Events start … stop-1 as one block."""
+        """Return events start … stop-1 as one block."""
         parts = list(self.stream(start, stop, chunk_events=max(EVENTS_PER_ROW_GROUP, stop - start), ahead=0))
         return concatenate(parts) if parts else self._no_events()
 
@@ -226,7 +227,7 @@ def _as_it_was(folder: Path, log_id: str | None) -> Manifest:
 
 
 def _batches(shard: pq.ParquetFile, groups: list[int], most: int) -> Iterator[pa.RecordBatch]:
-    """One group at a time, since Arrow keeps what it has read of all that it is asked for together."""
+    """Read one group at a time, since Arrow keeps what it has read of all that it is asked for together."""
     for group in groups:
         yield from shard.iter_batches(most, row_groups=[group], columns=list(COLUMNS))
 

@@ -57,7 +57,7 @@ class ShardWriter:
         events_per_shard: int = EVENTS_PER_SHARD,
         first_number: int = 0,
     ) -> None:
-        """`first_number`: how many shards the log has already."""
+        """`first_number`: the number of shards the log has already."""
         self.records: list[ShardRecord] = []
         self._folder, self._first_number = folder, first_number
         self._log_id = log_id
@@ -81,7 +81,7 @@ class ShardWriter:
 
     @property
     def _number(self) -> int:
-        """Of the shard that is written."""
+        """The number of the shard that is written."""
         return self._first_number + len(self.records)
 
     def _flush(self, *, keep_remainder: bool) -> None:

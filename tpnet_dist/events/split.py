@@ -34,7 +34,7 @@ class Split:
     """All nodes without a training event: the new ones and those that come too late."""
 
     def is_inductive(self, events: EventColumns) -> EventMask:
-        """Which events touch a node unseen in training."""
+        """Return which events touch a node unseen in training."""
         return touches(self.unseen_nodes, events)
 
     def inductive(self, part: EventView) -> EventView:
@@ -42,8 +42,8 @@ class Split:
         return EventView(part.log, part.start, part.stop, touching_nodes=self.unseen_nodes)
 
     def known_before(self, part: PartName) -> EventView:
-        """All events, those of new nodes too, no later than the last one of the part before: DyGLib's rule of
-        what `inductive` negatives must not be."""
+        """Return all events, those of new nodes too, no later than the last one of the part before: DyGLib's
+        rule of what `inductive` negatives must not be."""
         before = self.train if part == "val" else self.val
         last = int(before.read(len(before) - 1, len(before)).index[0])
         times = before.log.read(last, before.stop).time
@@ -73,12 +73,12 @@ def split_log(
 
 
 def events_of_test_part(log: EventLog, test_share: float) -> range:
-    """The events of the test part."""
+    """Return the events of the test part."""
     return range(_first_after(log, time_quantile(log, 1 - test_share)), len(log))
 
 
 def time_quantile(log: EventLog, share: float) -> float:
-    """`np.quantile` of the log's times to the last bit, from the two neighbours in the sorted log."""
+    """Return `np.quantile` of the log's times to the last bit, from the two neighbours in the sorted log."""
     place = (len(log) - 1) * share
     left = min(int(place), len(log) - 1)
     right = min(left + 1, len(log) - 1)
@@ -91,7 +91,8 @@ def time_quantile(log: EventLog, share: float) -> float:
 
 
 def _first_after(log: EventLog, time: float) -> int:
-    """The first event later than `time`: the block by bisection, then within it. Integers as float64."""
+    """Return the first event later than `time`: the block by bisection, then within it. Integers as
+    float64."""
 
     def first_time(block: int) -> float:
         first = block * EVENTS_PER_ROW_GROUP
@@ -122,7 +123,7 @@ def _sample_new_nodes(log: EventLog, val_start: int, share: float, seed: int) ->
 
 
 def _order_of_raw_ids(log: EventLog) -> Positions:
-    """Nodes sorted by what the user calls them, sources first where the log is bipartite."""
+    """Return the nodes sorted by what the user calls them, sources first where the log is bipartite."""
     raw_ids = log.raw_ids()
     keys = [("raw_id", "ascending")]
     if "side" in raw_ids.column_names:

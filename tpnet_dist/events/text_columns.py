@@ -19,7 +19,8 @@ Nanoseconds = npt.NDArray[np.int64]
 
 
 def cast_or_none(column: pa.Array, dtype: pa.DataType) -> pa.Array | None:
-    """None if some value does not fit. The first few are tried alone: a failing cast is a slow one."""
+    """Cast a column; None if some value does not fit. The first few are tried alone: a failing cast is a slow
+    one."""
     try:
         pc.cast(column[:16], dtype)
         return pc.cast(column, dtype)
@@ -28,7 +29,8 @@ def cast_or_none(column: pa.Array, dtype: pa.DataType) -> pa.Array | None:
 
 
 def iso_nanoseconds(column: pa.Array) -> Nanoseconds | None:
-    """Since 1970. Zone offsets are honoured; times without one are UTC. 2024/01/31 is 2024-01-31."""
+    """Return nanoseconds since 1970. Zone offsets are honoured; times without one are UTC. 2024/01/31 is
+    2024-01-31."""
     column = pc.utf8_trim_whitespace(column)
     column = pc.replace_substring_regex(column, _DATE_WITH_SLASHES, r"\1-\2-\3")
     has_zone = pc.match_substring_regex(column, _TIME_WITH_ZONE).to_numpy(zero_copy_only=False)
@@ -42,8 +44,8 @@ def iso_nanoseconds(column: pa.Array) -> Nanoseconds | None:
 
 
 def formatted_nanoseconds(column: pa.Array, form: str) -> Nanoseconds | None:
-    """Since 1970, of dates written by a format such as `%d/%m/%Y %H:%M`; without a zone they are UTC. `.%f`
-    is a fraction of a second of up to nine digits."""
+    """Return nanoseconds since 1970 of dates written by a format such as `%d/%m/%Y %H:%M`; without a zone
+    they are UTC. `.%f` is a fraction of a second of up to nine digits."""
     kind = pl.Datetime("ns", "UTC") if _ZONE_IN_FORMAT.search(form) else pl.Datetime("ns")
     texts = pl.Series(pl.from_arrow(pc.utf8_trim_whitespace(column)))
     try:

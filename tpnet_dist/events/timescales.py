@@ -25,16 +25,17 @@ from tpnet_dist.events.view import EventView
 SLOW_TIMES_SPAN = 0.5
 """λ of the slow timescale times the span of the training events."""
 USUAL_PAUSES = 0.9
-"""Of pauses, those that are shorter than the half-life of the fast timescale."""
+"""The share of pauses that are shorter than the half-life of the fast timescale."""
 LEAST_RATIO = 10.0
 """Fast over slow λ, at the least: closer ones would say the same."""
 PAPER_LEAST, PAPER_MOST = 1.6, 250.0
 """λ · span of the paper's datasets whose times are not years lies within: 1.67 on UCI, 242 on Contact."""
 _BINS_PER_OCTAVE, _OCTAVES = 8, 64
 _FIRST_OCTAVE = -24
-"""Of a histogram of pauses: from 2^-24 s, a clock's tick, to 2^40 s, 35,000 years."""
+"""The exponent of the shortest pause of a histogram: from 2^-24 s, a clock's tick, to 2^40 s, 35,000
+years."""
 _WITHOUT_SPAN = (1e-6, 1e-4)
-"""Where all training events have the same time, none fades, whatever λ is."""
+"""The timescales of a log whose training events all have the same time: none fades, whatever λ is."""
 
 
 @dataclass
@@ -47,7 +48,7 @@ class PauseCounts:
     events: int = 0
     counts: npt.NDArray[np.int64] = field(init=False)
     last_N: npt.NDArray[np.float64] = field(init=False)
-    """When each node last had an event; not a number before its first."""
+    """The time of each node's last event; not a number before its first."""
 
     def __post_init__(self) -> None:
         self.counts = np.zeros((2, _BINS_PER_OCTAVE * _OCTAVES), np.int64)
@@ -56,7 +57,7 @@ class PauseCounts:
     def add(
         self, src_B: npt.NDArray[np.int32], dst_B: npt.NDArray[np.int32], time_B: npt.NDArray[np.float64]
     ) -> None:
-        """The next events, in order of time; seconds."""
+        """Add the next events, in order of time; times are in seconds."""
         node_E, event_E = np.stack([src_B, dst_B], 1).ravel(), np.repeat(np.arange(len(time_B)), 2)
         by_node = np.argsort(node_E, kind="stable")
         node_E, event_E = node_E[by_node], event_E[by_node]
@@ -74,7 +75,8 @@ class PauseCounts:
         self.events += len(time_B)
 
     def quantile(self, share: float) -> float | None:
-        """Of the pauses of the later half, or of all if it has none; None without any. In seconds."""
+        """Return a quantile of the pauses of the later half, or of all if it has none, in seconds; None
+        without any."""
         counts = self.counts[1] if self.counts[1].any() else self.counts.sum(0)
         if not counts.any():
             return None
@@ -83,7 +85,7 @@ class PauseCounts:
 
 
 def timescales_of(train: EventView) -> tuple[float, ...]:
-    """λ of each timescale per second, slow ones first, to two digits."""
+    """Return λ of each timescale per second, slow ones first, to two digits."""
     pauses, first, last = PauseCounts(train.log.num_nodes, len(train) // 2), None, 0.0
     for chunk in train.stream():
         time_B = train.log.seconds(chunk.columns.time)
@@ -100,29 +102,30 @@ def timescales_of(train: EventView) -> tuple[float, ...]:
 
 
 def half_life(rate: float) -> str:
-    """After how long half of what an event weighs is left, for people."""
+    """Return, for people, after how long half of what an event weighs is left."""
     return duration(math.log(2) / rate) if rate else "forever"
 
 
 def describe_rates(rates: tuple[float, ...], span: float) -> str:
-    """What λ means on a log that spans so many seconds."""
+    """Return, for people, what λ means on a log that spans so many seconds."""
     lives = ", ".join(half_life(rate) for rate in rates)
-    return f"half-life {lives}; λ·span {', '.join(f'{rate * span:.3g}' for rate in rates)}"
+    return f"half-life {lives}; decay times span {', '.join(f'{rate * span:.3g}' for rate in rates)}"
 
 
 def span_remark(rates: tuple[float, ...], span: float) -> str:
-    """A sentence where the memory fades faster or slower than on any of the paper's datasets; else nothing.
-    0 is meant: it forgets nothing."""
+    """Return a sentence where the memory fades faster or slower than on any of the paper's datasets; else
+    nothing. 0 is meant: it forgets nothing."""
     within = f"on the paper's datasets it is within {PAPER_LEAST:g}…{PAPER_MOST:g}"
     remedy = "--memory.decay auto takes timescales from the log"
     if rates[0] * span > PAPER_MOST:
         return (
             f"Half of what an event weighs in the memory is gone after {half_life(rates[0])}, and the log "
-            f"spans {duration(span)}: λ·span is {rates[0] * span:.3g}, {within}; {remedy}."
+            f"spans {duration(span)}: decay times span is {rates[0] * span:.3g}, {within}; {remedy}."
         )
     if 0 < rates[-1] * span < PAPER_LEAST:
         return (
             f"The memory hardly fades: half of what an event weighs is left after {half_life(rates[-1])}, "
-            f"and the log spans {duration(span)}: λ·span is {rates[-1] * span:.3g}, {within}; {remedy}."
+            f"and the log spans {duration(span)}: decay times span is {rates[-1] * span:.3g}, {within}; "
+            f"{remedy}."
         )
     return ""

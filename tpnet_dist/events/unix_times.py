@@ -8,7 +8,7 @@ _EARLIEST, _LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (
 
 
 def are_unix_times(first: float, last: float, seconds_per_tick: float) -> bool:
-    """Whether times from the first to the last one may be counted since 1970."""
+    """Return whether times from the first to the last one may be counted since 1970."""
     return _EARLIEST <= first * seconds_per_tick <= last * seconds_per_tick < _LATEST
 
 
@@ -17,7 +17,7 @@ _DURATIONS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), (
 
 
 def date_of(seconds: float) -> str:
-    """Since 1970."""
+    """Return the date of a time in seconds since 1970."""
     return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -25,7 +25,7 @@ class SelectedEvents:
     index: Positions
     """The events' numbers in the log: rows of its edge features."""
     moment: Positions
-    """For each, the number of the log's first event at the same time; all before that are earlier."""
+    """The number of the log's first event at the same time as each event; all before that are earlier."""
     columns: EventColumns
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class EventView:
         return read_ahead(self._chunks(from_position, to_position), ahead)
 
     def read(self, from_position: int, to_position: int) -> SelectedEvents:
-        """Positions from … to-1 as one block."""
+        """Return positions from … to-1 as one block."""
         return self._join(list(self.stream(from_position, to_position, ahead=0)))
 
     def times(self) -> Iterator[Times]:
@@ -92,7 +92,7 @@ class EventView:
         return (chunk.columns.time for chunk in self.stream())
 
     def batches(self, plan: BatchPlan, from_batch: int = 0) -> Iterator[tuple[Batch, SelectedEvents]]:
-        """Each batch with the events it scores; what it records may reach further back: `read` that."""
+        """Yield each batch with the events it scores; what it records may reach further back: `read` that."""
         if plan.num_events != len(self):
             raise ValueError(
                 f"the plan covers {plan.num_events:,} events, this view has {len(self):,}; "
@@ -168,7 +168,7 @@ class EventView:
         return keep
 
     def _count_kept(self) -> Positions:
-        """Kept events before each block, and last their number."""
+        """Return how many kept events there are before each block, and last their number."""
         counts = np.zeros(len(self._block_starts), dtype=np.int64)
         for chunk in self._select(self.start, self.stop, ahead=2):
             block = np.searchsorted(self._block_starts, chunk.index, side="right")
@@ -177,7 +177,7 @@ class EventView:
 
 
 def _first_at(log: EventLog, time: np.int64 | np.float64, event: int) -> int:
-    """The first event at the time of `event`; looks back no further than it must."""
+    """Return the first event at the time of `event`; looks back no further than it must."""
     while event:
         start = max(0, event - EVENTS_PER_ROW_GROUP)
         num_earlier = int(np.searchsorted(log.read(start, event).time, time))
@@ -188,7 +188,7 @@ def _first_at(log: EventLog, time: np.int64 | np.float64, event: int) -> int:
 
 
 def touches(nodes: NodeMask, events: EventColumns) -> EventMask:
-    """Which events have an end among `nodes`."""
+    """Return which events have an end among `nodes`."""
     return nodes[events.src] | nodes[events.dst]
 
 

@@ -23,13 +23,13 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def sync_file(path: Path) -> None:
-    """Its content, as it is now, outlasts a machine that stops."""
+    """Make a file's content, as it is now, outlast a machine that stops."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Names, as they are now, outlast a machine that stops."""
+    """Make a folder's names, as they are now, outlast a machine that stops."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -38,7 +38,7 @@ class LineCount:
         self._before = block[-1:]
 
     def num_lines(self) -> int:
-        """At the end of the file."""
+        """Return the number of lines that hold something; call it at the end of the file."""
         if self._pending_return:
             self._pending_return = False
             self.add(_NEWLINE)
@@ -46,7 +46,7 @@ class LineCount:
 
 
 def _num_empty(block: bytes) -> int:
-    """Ends of lines right behind ends of lines."""
+    """Count ends of lines that directly follow ends of lines."""
     if b"\n\n" not in block:
         return 0
     is_end = np.frombuffer(block, np.uint8) == ord(_NEWLINE)
@@ -91,7 +91,7 @@ class EventLines(io.RawIOBase):
         return block if self._comment is None else self._without_comments(block)
 
     def _without_comments(self, block: bytes) -> bytes:
-        """Whole lines only: what follows the last line's end waits."""
+        """Remove comments from whole lines only: what follows the last line's end waits."""
         block = self._rest + block
         end = len(block) if self._ended else block.rfind(b"\n") + 1
         block, self._rest = block[:end], block[end:]
@@ -99,8 +99,8 @@ class EventLines(io.RawIOBase):
 
 
 def find_open_quote(lines: Iterable[str], delimiter: str) -> tuple[int, str] | None:
-    """The number, from 0, of the line where a row begins whose quotes are wrong, and what is wrong; None if
-    all are right."""
+    """Return the number, from 0, of the line where a row begins whose quotes are wrong, and what is wrong;
+    None if all are right."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     begin = 0
     try:

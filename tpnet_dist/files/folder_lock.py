@@ -40,7 +40,7 @@ def _locked(path: Path, patience: float) -> Iterator[bool]:
 
 
 def _opened(path: Path) -> TextIO:
-    """The lock holds nothing, and whatever lies in its place is left as it is."""
+    """Open the lock file, which holds nothing; whatever lies in its place is left as it is."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:

@@ -12,7 +12,7 @@ class GrowingArray:
     """Rows of one shape and type, added at the end."""
 
     def __init__(self, dtype: npt.DTypeLike, width: int | None = None) -> None:
-        """`width`: of rows with several columns; None: rows are single numbers."""
+        """`width`: the width of rows with several columns; None: rows are single numbers."""
         self._rows: npt.NDArray[Any] = np.empty((0,) if width is None else (0, width), dtype)
         self._size = 0
 

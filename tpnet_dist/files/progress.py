@@ -31,7 +31,7 @@ class Display:
 
 @dataclass
 class _Stage:
-    """How far a stage is, and how fast it goes."""
+    """The progress of a stage, and how fast it goes."""
 
     title: str
     total: int

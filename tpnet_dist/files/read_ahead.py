@@ -19,10 +19,10 @@ _END = object()
 _running: dict[threading.Thread, threading.Event] = {}
 
 
-def read_ahead(items: Iterable[Item], depth: int, *, to_the_brim: bool = False) -> Iterator[Item]:
+def read_ahead(items: Iterable[Item], depth: int, *, fill_on_exit: bool = False) -> Iterator[Item]:
     """Yield `items` in order while a thread prepares up to `depth` of them; errors surface in order too.
 
-    `to_the_brim`: for items that ranks make together. A thread that stopped wherever it is when its consumer
+    `fill_on_exit`: for items that ranks make together. A thread that stopped wherever it is when its consumer
     leaves would stop at another item on each rank, and those that went further would wait in a collective for
     the others. So it is first let go as far as it can, which is the same on all ranks.
     """
@@ -43,14 +43,14 @@ def read_ahead(items: Iterable[Item], depth: int, *, to_the_brim: bool = False) 
             taken += 1
             yield item  # type: ignore[misc]  # the queue carries items and the two marks above
     finally:
-        if to_the_brim:
+        if fill_on_exit:
             # the queue's items and the one that waits for room: from there it cannot go on
             progress.wait_for(taken + depth + 1)
         _end(thread)
 
 
 class _Progress:
-    """How far the thread is."""
+    """Counts the items that the thread has prepared."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -70,7 +70,7 @@ class _Progress:
                 self._changed.notify_all()
 
     def wait_for(self, count: int) -> None:
-        """Until so many items are done, or there are no more."""
+        """Wait until so many items are done, or there are no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or self._done >= count)
 
@@ -85,7 +85,8 @@ def _end(thread: threading.Thread) -> None:
 
 @atexit.register
 def _end_all() -> None:
-    """A process that stops in mid-stream must not leave while a thread is inside a library."""
+    """End all threads: a process that stops in mid-stream must not leave while a thread is inside a
+    library."""
     for thread in list(_running):
         _end(thread)
 

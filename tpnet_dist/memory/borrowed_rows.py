@@ -17,15 +17,15 @@ from tpnet_dist.memory.kernels import Clocks, keep_until_used
 from tpnet_dist.memory.run_length import Fit
 
 _SHARE_EVICTED = 8
-"""At least one of so many slots is freed at a time, since the table of slots is then made anew."""
+"""At least one slot in this many is freed at a time, since the table of slots is then made anew."""
 
 
 class BorrowedRows:
     """Slots for `capacity` copies, or as many as runs need that are not recorded yet."""
 
     def __init__(self, capacity: int, num_remote: int, like_NLD: Tensor, clocks: Clocks) -> None:
-        """`num_remote`: rows that other ranks own; `clocks`: of own rows, to which those of the slots are
-        added."""
+        """`num_remote`: the number of rows that other ranks own; `clocks`: of own rows, to which those of the
+        slots are added."""
         self.capacity, self.holds_all, self.clocks = min(capacity, num_remote), capacity >= num_remote, clocks
         self.rows_VLD = like_NLD.new_empty(0, *like_NLD.shape[1:])
         self.clear()
@@ -48,7 +48,7 @@ class BorrowedRows:
         return len(self._node_V)
 
     def make_room(self, num_slots: int) -> None:
-        """For the rows of a run that is about to come."""
+        """Grow the buffers so that they hold the rows of a run that is about to come."""
         old_VLD = self.rows_VLD
         if (more := num_slots - len(old_VLD)) <= 0:
             return
@@ -101,7 +101,7 @@ class BorrowedRows:
         return taken
 
     def _make_room(self, count: int, free: Integers) -> Integers:
-        """Slots of rows that were not needed for longest, or new ones."""
+        """Return slots of rows that were not needed for longest, or new ones."""
         size, missing = len(self._node_V), count - len(free)
         if size < self.capacity:
             self._grow(min(self.capacity, max(size + missing, 2 * size)))

@@ -36,20 +36,21 @@ class Closure(NamedTuple):
     need_U: npt.NDArray[np.int8]
     """Layers of up to so many hops must be there when the run begins; -1: none."""
     right_U: npt.NDArray[np.int8]
-    """Of how many hops layers are right at the end of the run, if they were there at its beginning."""
+    """The number of hops whose layers are right at the end of the run, if they were there at its
+    beginning."""
     other_E: Integers
-    """Which of these nodes an end's is; -1: this rank's own."""
+    """The number, among these nodes, of an end's node; -1: this rank's own."""
     hops_E: npt.NDArray[np.int8]
     """Layers of up to so many hops of the end's node are changed by it here; 0: none."""
     other_A: Integers
-    """The same of nodes that are read."""
+    """The number, among these nodes, of a node that is read; -1: this rank's own."""
     changes_U: npt.NDArray[np.bool_]
-    """Which of these nodes have events in the run."""
+    """Whether each of these nodes has events in the run."""
     cells: npt.NDArray[np.int32]
-    """Finds a node among these."""
+    """The hash index that finds a node among these."""
 
     def changes(self, nodes: Integers) -> npt.NDArray[np.bool_]:
-        """Which of other ranks' nodes have events in the run."""
+        """Return which of these nodes, all of other ranks, have events in the run."""
         number = np.empty_like(nodes)
         find_in_index(nodes, self.cells, self.node_U, number)
         changes: npt.NDArray[np.bool_] = np.append(self.changes_U, False)[number]
@@ -57,7 +58,8 @@ class Closure(NamedTuple):
 
 
 def close(run: EventRun, reads: list[Integers], own: range, hops: int) -> Closure:
-    """`reads`: for each batch the nodes whose rows this rank wants before it."""
+    """Find what a rank must borrow. `reads`: for each batch the nodes whose rows this rank wants before
+    it."""
     node_A = np.concatenate([*reads, np.empty(0, np.int64)])
     read_border = np.cumsum([0, *map(len, reads)])
     other_E, other_A = np.full(len(run.node_E), -1), np.full(len(node_A), -1)
@@ -93,7 +95,7 @@ def _number_others(nodes, first_own, stop_own, index, node_U, others, count):
 
 @compiled
 def _want_reads(other_A, read_border, hops, need_U, until_Uk):
-    """Layers of h hops of node u are wanted with all batches before until_Uk[u, h]."""
+    """Find the layers that are wanted: those of h hops of node u with all batches before until_Uk[u, h]."""
     for batch in range(len(read_border) - 1):
         for i in range(read_border[batch], read_border[batch + 1]):
             if other_A[i] >= 0:

@@ -25,15 +25,15 @@ from tpnet_dist.memory.projection import fill_projection
 from tpnet_dist.memory.row_table import RowTable
 
 MOST_MEMORY = 1.15
-"""Of a rank's share of rows: what columns and clocks of all nodes may take instead."""
+"""What columns and clocks of all nodes may take at most, as a multiple of a rank's share of rows."""
 _BYTES_AT_ONCE = 4 << 20
 _LEAST_PIECES = 64
 _SECONDS_PER_BYTE = 2.5e-9
-"""To swap a byte of rows."""
+"""The time it takes to swap a byte of rows."""
 _SECONDS_PER_FEATURE = 4e-9
-"""To draw a number of P: each rank draws those of all nodes."""
+"""The time it takes to draw a number of P; each rank draws those of all nodes."""
 _SECONDS_PER_EVENT = 1e-6
-"""By which recording by columns is faster, at the least; see benchmarks.propagation."""
+"""The least time per event that recording by columns saves; see benchmarks.propagation."""
 
 
 class ColumnRecorder:

@@ -32,9 +32,10 @@ class Terms(NamedTuple):
     """What is added up; on the host or on the device. Places are as in `Ends`; numbers are float64."""
 
     place_A: Tensor
-    """By whose clock, and degree, a term is weighed."""
+    """The place whose clock and degree weigh the term."""
     index_A: Tensor
-    """Which layer it is: of the own rows, or, if some are borrowed, of those gathered by the next two."""
+    """The layer that is added: of the own rows, or, if some are borrowed, of those gathered by the next
+    two."""
     own_Q: Tensor
     borrowed_Q: Tensor
     weight_A: Tensor
@@ -44,15 +45,15 @@ class Terms(NamedTuple):
     divides_A: Tensor
     """1 where the row's degree divides, else 0; empty for walks that do not divide."""
     first_Y: Tensor
-    """Where each sum's terms begin."""
+    """The index of each sum's first term."""
     to_own_Y: Tensor
-    """Which layers the sums are for, those of own rows first."""
+    """The layers that the sums are for, those of own rows first."""
     to_borrowed_Y: Tensor
     place_V: Tensor
     clock_V: Tensor
-    """New."""
+    """The new clock of each of these places."""
     gained_V: Tensor
-    """By which degrees grow; empty for walks that keep none."""
+    """The amounts by which degrees grow; empty for walks that keep none."""
 
     @classmethod
     def of(cls, ends: Ends, batch: int, rules: LayerRules) -> "Terms":
@@ -102,8 +103,8 @@ class _Columns(NamedTuple):
 
 
 def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
-    """Where terms lie once own and borrowed layers are gathered one after the other; nothing is gathered if
-    all are own."""
+    """Return where terms lie once own and borrowed layers are gathered one after the other; nothing is
+    gathered if all are own."""
     is_borrowed_A = index_A < 0
     if not is_borrowed_A.any():
         return index_A, index_A[:0], index_A[:0]
@@ -116,7 +117,7 @@ def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
 
 @compiled
 def _list_terms(ends, order_E, rules, columns):
-    """Returns how many terms, sums and receivers there are; layers of borrowed rows count down from -1."""
+    """Return how many terms, sums and receivers there are; layers of borrowed rows count down from -1."""
     layers, divides = len(rules.hop_L), rules.divides_by_degree
     a, y, v, start = 0, 0, 0, 0
     while start < len(order_E):
@@ -155,20 +156,21 @@ def _list_terms(ends, order_E, rules, columns):
 
 @compiled
 def _layer_index(place, layer, layers):
-    """Its place in a table of layers: from 0 on of own rows, from -1 down of borrowed ones."""
+    """Return a layer's place in a table of layers: from 0 on of own rows, from -1 down of borrowed ones."""
     return place * layers + layer if place >= 0 else (place + 1) * layers - 1 - layer
 
 
 @dataclass(frozen=True)
 class DeviceBatch:
-    """What one batch needs on the device, beside rows and clocks; or the same on the host, to be sent."""
+    """What one batch needs on the device, beside rows and clocks; held on the host until it is sent."""
 
     nodes_U: Tensor
     place_U: Tensor
     row_U: Tensor
-    """The same in its table."""
+    """The index of each row in the table that it lies in."""
     own: slice
-    """Which of these are own rows; they lie together, since nodes are sorted and blocks contiguous."""
+    """The positions of own rows among these; they lie together, since nodes are sorted and blocks
+    contiguous."""
     terms: Terms
 
     @classmethod
@@ -185,7 +187,7 @@ class DeviceBatch:
         return [self.nodes_U, self.place_U, self.row_U, *self.terms]
 
     def at(self, tensors: Sequence[Tensor]) -> "DeviceBatch":
-        """The same with its tensors elsewhere."""
+        """Return this batch with its tensors replaced by these copies, which may lie on another device."""
         nodes_U, place_U, row_U, *terms = tensors
         return DeviceBatch(nodes_U, place_U, row_U, self.own, Terms(*terms))
 

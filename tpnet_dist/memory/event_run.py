@@ -67,7 +67,7 @@ class EventRun:
     node_E: Integers
     """End 2i is event i's source, 2i + 1 its destination."""
     time_E: Floats
-    """Of the end's event."""
+    """The time of the end's event."""
     border: Integers
     """Batch b has the ends border[b] … border[b + 1] - 1."""
 
@@ -87,7 +87,8 @@ class EventRun:
         seconds: Floats,
         event_border: Integers,
     ) -> "EventRun":
-        """`event_border`: where each batch's events begin, and where the last one's end."""
+        """Make a run of columns of events. `event_border`: where each batch's events begin, and where the
+        last one's end."""
         node_E = np.empty(2 * len(src), np.int64)
         node_E[0::2], node_E[1::2] = src, dst
         return cls(node_E, np.repeat(seconds, 2), 2 * event_border)

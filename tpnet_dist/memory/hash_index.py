@@ -10,7 +10,7 @@ from tpnet_dist.memory.numba_tools import compiled
 
 
 def new_index(size: int) -> npt.NDArray[np.int32]:
-    """An empty one, for at most so many ids."""
+    """Return an empty index, for at most so many ids."""
     return np.full(max(16, 1 << (2 * size - 1).bit_length()), -1, np.int32)
 
 
@@ -22,7 +22,7 @@ def clear_index(index):
 
 @compiled
 def _cell_of(key, index, keys):
-    """Where a key's number lies, or would."""
+    """Return the cell that holds a key's number, or that would hold it."""
     # an odd factor spreads keys that lie side by side
     cell = ((key * 0x9E3779B1) >> 7) & (len(index) - 1)
     while index[cell] >= 0 and keys[index[cell]] != key:
@@ -32,7 +32,7 @@ def _cell_of(key, index, keys):
 
 @compiled
 def number_of(key, index, keys, count):
-    """A key's number; `count` if it is new, then it is added with that number."""
+    """Return a key's number; `count` if it is new, then it is added with that number."""
     cell = _cell_of(key, index, keys)
     if index[cell] < 0:
         index[cell], keys[count] = count, key

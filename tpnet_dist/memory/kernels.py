@@ -28,19 +28,20 @@ from tpnet_dist.memory.numba_tools import CACHE_LINE, compiled, fused, prefetch
 from tpnet_dist.memory.walks import LayerRules
 
 ENDS_AHEAD = 12
-"""So many ends before its turn a row is prefetched; a batch then hardly waits for memory."""
+"""The number of ends by which a row is prefetched before its turn; a batch then hardly waits for memory."""
 
 
 def keep_until_used(tensor: Tensor) -> None:
-    """Of a tensor that is let go: its memory may have come from another stream than the one that uses it."""
+    """Keep a tensor's memory, once it is let go, until the current stream has used it: it may be another
+    stream's."""
     if tensor.is_cuda:
         tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
 @dataclass
 class Clocks:
-    """When each row had its last event; own rows, then borrowed ones, the first of them last. They lie where
-    rows do."""
+    """The time of each row's last event: own rows, then borrowed ones, the first of them last. Clocks lie on
+    the device of the rows."""
 
     time_V: Tensor
     degree_V: Tensor
@@ -53,11 +54,11 @@ class Clocks:
         return cls(time_V, time_V.new_zeros(num_rows if with_degree else 0), with_degree)
 
     def columns(self) -> list[Tensor]:
-        """What there is of each row."""
+        """Return what is kept of each row."""
         return [self.time_V, self.degree_V] if self.keeps_degree else [self.time_V]
 
     def make_room(self, num_own: int, more: int) -> None:
-        """For so many borrowed rows more."""
+        """Add clocks for `more` borrowed rows."""
         for name in ("time_V", "degree_V")[: len(self.columns())]:
             old: Tensor = getattr(self, name)
             keep_until_used(old)
@@ -69,7 +70,7 @@ class Ends(NamedTuple):
 
     receiver_E: npt.NDArray[np.int64]
     sender_E: npt.NDArray[np.int64]
-    """Both as places."""
+    """Receivers and senders are places of rows."""
     hops_E: npt.NDArray[np.int8]
     """Layers of at most so many hops are replayed, the receiver's further ones being of no use here."""
     time_E: npt.NDArray[np.float64]
@@ -78,96 +79,88 @@ class Ends(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Holds what each message of a batch weighs and each row has faded by, for each timescale. Reused for the
-    next batch. The last three are of the batch's distinct receivers."""
+    """What each message of some batches weighs and each row has faded by, for each timescale."""
 
     weight_EW: npt.NDArray[np.float64]
-    """Of a message on layers of one hop."""
+    """The weight of a message on layers of one hop."""
     step_EW: npt.NDArray[np.float64]
-    """By which it is multiplied for each further hop."""
+    """The factor by which the weight is multiplied for each further hop."""
     fade_EW: npt.NDArray[np.float64]
-    """For each hop, with a receiver's first message; else 1."""
-    turn_E: npt.NDArray[np.int64]
-    """Which of the distinct receivers an end has."""
-    cells: npt.NDArray[np.int32]
-    """A hash table of their places."""
-    place_U: npt.NDArray[np.int64]
-    clock_U: npt.NDArray[np.float64]
-    """Of its last event of the batch."""
-    silent_UW: npt.NDArray[np.float64]
-    """Faded by for each hop since the event before."""
+    """The factor by which the receiver's row fades for each hop, at its first message of a batch; else 1."""
 
-    @classmethod
-    def room(cls, ends: Ends, batches: range, rules: LayerRules) -> "Factors":
-        size = int(np.diff(ends.border[batches.start : batches.stop + 1]).max(initial=0))
-        weight_EW, step_EW, fade_EW, silent_UW = np.empty((4, size, len(rules.rate_W)))
-        turn_E, place_U = np.empty((2, size), np.int64)
-        return cls(weight_EW, step_EW, fade_EW, turn_E, new_index(size), place_U, np.empty(size), silent_UW)
+
+def _weigh(ends: Ends, batches: range, clocks: Clocks, rules: LayerRules) -> Factors:
+    """Move the clocks, and return the factors of the batches. numpy takes all exponentials at once: one by
+    one they cost as much as the sums."""
+    border = ends.border[batches.start : batches.stop + 1]
+    age_E, elapsed_E, silent_E = np.empty((3, border[-1] - border[0]))
+    most = int(np.diff(border).max(initial=0))
+    turn_E, place_U = np.empty((2, most), np.int64)
+    clock_U, cells = np.empty(most), new_index(most)
+    _move_clocks(
+        ends, border, clocks.time_V.numpy(), age_E, elapsed_E, silent_E, turn_E, place_U, clock_U, cells
+    )
+    weight_EW, fade_EW = (np.exp(times_E[:, None] * -rules.rate_W) for times_E in (age_E, silent_E))
+    if not rules.divides_by_degree:
+        return Factors(weight_EW, np.exp(elapsed_E[:, None] * -rules.rate_W), fade_EW)
+    step_EW = np.empty_like(weight_EW)
+    _move_degrees(ends, border, clocks.degree_V.numpy(), weight_EW, step_EW, fade_EW)
+    return Factors(weight_EW, step_EW, fade_EW)
 
 
 @compiled
-def _weigh(ends, start, stop, clock_V, degree_V, rules, factors):
-    """Fills the factors of a batch, and moves the clocks."""
-    receiver_E, turn_E, clock_U = ends.receiver_E[start:stop], factors.turn_E, factors.clock_U
-    sender_E, time_E, rate_W = ends.sender_E[start:stop], ends.time_E[start:stop], rules.rate_W
-    num_ends, scales, count = stop - start, len(rate_W), 0
-    clear_index(factors.cells)
-    for e in range(num_ends):
-        turn_E[e] = turn = number_of(receiver_E[e], factors.cells, factors.place_U, count)
-        count += turn == count
-        # times do not decrease, so a node's last one stays
-        clock_U[turn] = time_E[e]
-    for turn in range(count):
-        silent = clock_U[turn] - clock_V[factors.place_U[turn]]
-        for s in range(scales):
-            factors.silent_UW[turn, s] = np.exp(-rate_W[s] * silent)
-    count = 0
-    for e in range(num_ends):
-        turn, sender = turn_E[e], sender_E[e]
-        is_first = turn == count
-        count += is_first
-        age, elapsed = clock_U[turn] - time_E[e], clock_U[turn] - clock_V[sender]
-        # an event's ends lie side by side: mostly its sender is a receiver too, and was silent for as long
-        other = -1
-        if e > 0 and receiver_E[e - 1] == sender:
-            other = turn_E[e - 1]
-        elif e + 1 < num_ends and receiver_E[e + 1] == sender:
-            other = turn_E[e + 1]
-        is_known = other >= 0 and clock_U[other] == clock_U[turn]
-        for s in range(scales):
-            factors.weight_EW[e, s] = np.exp(-rate_W[s] * age) if age > 0 else 1.0
-            factors.fade_EW[e, s] = factors.silent_UW[turn, s] if is_first else 1.0
-            if rules.divides_by_degree:
-                factors.step_EW[e, s] = 1 / max(degree_V[sender], 1.0)
-            elif is_known:
-                factors.step_EW[e, s] = factors.silent_UW[other, s]
-            else:
-                factors.step_EW[e, s] = np.exp(-rate_W[s] * elapsed)
-    for turn in range(count):
-        clock_V[factors.place_U[turn]] = clock_U[turn]
-    if rules.divides_by_degree:
+def _move_clocks(ends, border, clock_V, age_E, elapsed_E, silent_E, turn_E, place_U, clock_U, cells):
+    """Find for each end how long before its receiver's new clock it happened, how long before that the
+    sender's clock stood, and, at the receiver's first message of a batch, how long the receiver was
+    silent."""
+    for batch in range(len(border) - 1):
+        start, stop, count = border[batch], border[batch + 1], 0
+        clear_index(cells)
+        for e in range(start, stop):
+            turn = number_of(ends.receiver_E[e], cells, place_U, count)
+            turn_E[e - start] = turn
+            count += turn == count
+            # times do not decrease, so a node's last one stays
+            clock_U[turn] = ends.time_E[e]
+        count = 0
+        for e in range(start, stop):
+            turn, i = turn_E[e - start], e - border[0]
+            now = clock_U[turn]
+            age_E[i], elapsed_E[i], silent_E[i] = now - ends.time_E[e], now - clock_V[ends.sender_E[e]], 0
+            if turn == count:
+                silent_E[i] = now - clock_V[place_U[turn]]
+                count += 1
         for turn in range(count):
-            degree_V[factors.place_U[turn]] *= factors.silent_UW[turn, 0]
-        for e in range(num_ends):
-            degree_V[receiver_E[e]] += factors.weight_EW[e, 0]
+            clock_V[place_U[turn]] = clock_U[turn]
+
+
+@compiled
+def _move_degrees(ends, border, degree_V, weight_EW, step_EW, fade_EW):
+    """Move the degrees, and find the factors of further hops: a sender's degree divides as it was before the
+    batch."""
+    for batch in range(len(border) - 1):
+        for e in range(border[batch], border[batch + 1]):
+            step_EW[e - border[0], 0] = 1 / max(degree_V[ends.sender_E[e]], 1.0)
+        for e in range(border[batch], border[batch + 1]):
+            i, receiver = e - border[0], ends.receiver_E[e]
+            degree_V[receiver] = degree_V[receiver] * fade_EW[i, 0] + weight_EW[i, 0]
 
 
 @compiled
 def _further(factor, step, hop, divides):
-    """A factor of one hop for layers of `hop` hops; degrees divide once, however many there are."""
+    """Return a factor of one hop for layers of `hop` hops; degrees divide once, however many there are."""
     for _ in range(min(hop, 2) - 1 if divides else hop - 1):
         factor *= step
     return factor
 
 
 @fused
-def _record(own_VLD, borrowed_VLD, ends, first, stop, clock_V, degree_V, rules, factors):
+def _record(own_VLD, borrowed_VLD, ends, first, stop, rules, factors):
     # the loops are written out: numba inlines no function of arrays, and a call costs more than a sum
     _, layers, width = own_VLD.shape
     line, number, divides = CACHE_LINE // own_VLD.itemsize, own_VLD.dtype.type, rules.divides_by_degree
     for batch in range(first, stop):
         start, end = ends.border[batch], ends.border[batch + 1]
-        _weigh(ends, start, end, clock_V, degree_V, rules, factors)
         for layer in range(layers - 1, 0, -1):
             parent, hop, scale = rules.parent_L[layer], rules.hop_L[layer], rules.scale_L[layer]
             for e in range(start, end):
@@ -185,7 +178,7 @@ def _record(own_VLD, borrowed_VLD, ends, first, stop, clock_V, degree_V, rules, 
                             prefetch(borrowed_VLD, (-1 - its_sender, 0, d))
                 if ends.hops_E[e] < hop:
                     continue
-                to, sender, i = ends.receiver_E[e], ends.sender_E[e], e - start
+                to, sender, i = ends.receiver_E[e], ends.sender_E[e], e - ends.border[first]
                 to_D = own_VLD[to, layer] if to >= 0 else borrowed_VLD[-1 - to, layer]
                 from_D = own_VLD[sender, parent] if sender >= 0 else borrowed_VLD[-1 - sender, parent]
                 weight = number(
@@ -202,7 +195,8 @@ def _record(own_VLD, borrowed_VLD, ends, first, stop, clock_V, degree_V, rules, 
 
 
 def is_compiled() -> bool:
-    """Whether an earlier process has left the compiled kernel on disk; else the first batch waits for it."""
+    """Return whether an earlier process has left the compiled kernel on disk; else the first batch waits for
+    it."""
     return any(Path(_record.stats.cache_path).glob("kernels._record-*.nbi"))
 
 
@@ -210,7 +204,5 @@ def record_on_host(
     own_VLD: Tensor, borrowed_VLD: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
 ) -> None:
     """Replay consecutive batches."""
-    _record(
-        *(own_VLD.numpy(), borrowed_VLD.numpy(), ends, batches.start, batches.stop),
-        *(clocks.time_V.numpy(), clocks.degree_V.numpy(), rules, Factors.room(ends, batches, rules)),
-    )
+    factors = _weigh(ends, batches, clocks, rules)
+    _record(own_VLD.numpy(), borrowed_VLD.numpy(), ends, batches.start, batches.stop, rules, factors)

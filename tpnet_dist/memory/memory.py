@@ -46,7 +46,7 @@ from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.memory.walks import Walk
 
 CatchUp = Literal["auto", "columns", "nodes"]
-"""How events that nobody reads are recorded: see `columns`."""
+"""The ways to record events that nobody reads: see `columns`."""
 
 _BORDER_BYTES = 16
 
@@ -60,11 +60,12 @@ class FetchedRows:
     walk: Walk
 
     def position_of(self, nodes: Tensor) -> Tensor:
-        """Where the rows of `nodes`, which must be among the fetched ones, lie."""
+        """Return where the rows of `nodes` lie, which must be among the fetched ones."""
         return torch.searchsorted(self.nodes_U, nodes)
 
     def read_factors(self, position_A: Tensor, time_A: Tensor) -> Tensor:
-        """What to multiply stored layers by to read them at `time`; products take the factors of both."""
+        """Return what stored layers are multiplied by to read them at `time`; products take the factors of
+        both."""
         stored = self.stored
         elapsed_A = time_A - stored.clock_U[position_A]
         degree_A = None if stored.degree_U is None else stored.degree_U[position_A]
@@ -127,9 +128,9 @@ class Memory:
         # progress
         self.epoch = 0
         self._open_runs: list[RunPlan] = []
-        """Planned and not recorded yet."""
+        """The runs that are planned and not recorded yet."""
         self._arranged: dict[int, ArrangedRun | None] = {}
-        """Those of the open runs that are, by the identity of their plans; None on one rank."""
+        """The open runs that are arranged, by the identity of their plans; None on one rank."""
         self._pending: PendingRun | None = None
         """The run whose rows are on their way."""
         self._is_fresh = True
@@ -215,14 +216,14 @@ class Memory:
             plan = following if self.exchange.num_ranks > 1 else next(plans, None)
 
     def device_batches(self, plan: RunPlan) -> list[DeviceBatch]:
-        """What reading and recording each batch of a run needs on a GPU, on the host still."""
+        """Return what reading and recording each batch of a run needs on a GPU, still on the host."""
         return [self._device_batch(plan, batch) for batch in range(plan.num_batches)]
 
     def _device_batch(self, plan: RunPlan, batch: int) -> DeviceBatch:
         return DeviceBatch.of(plan.ends, batch, plan.nodes[batch], plan.places[batch], self.walk.rules)
 
     def _sent(self, plan: RunPlan, batch: int) -> DeviceBatch:
-        """Where nobody has sent it ahead."""
+        """Send a batch to the device now, where nobody has sent it ahead."""
         here = self._device_batch(plan, batch)
         return here.at(PackedCopy(here.tensors(), self.device).arrive())
 
@@ -273,7 +274,8 @@ class Memory:
         *,
         products: bool = True,
     ) -> Iterator[FetchedRows]:
-        """All stages of a run: rows before each batch, which is recorded once the next is asked for."""
+        """Go through all stages of a run: yield rows before each batch, which is recorded once the next is
+        asked for."""
         plan = self.plan(batches, reads)
         self.borrow(plan)
         for batch in range(plan.num_batches):
@@ -281,7 +283,7 @@ class Memory:
             self.record(plan, range(batch, batch + 1))
 
     def look(self, nodes: Tensor, *, products: bool = True) -> FetchedRows:
-        """Rows as they are now. Every rank must call it, with whichever nodes it wants."""
+        """Return rows as they are now. Every rank must call it, with whichever nodes it wants."""
         [rows] = self.run([BatchEvents.none()], [nodes], products=products)
         return rows
 
@@ -313,7 +315,8 @@ class Memory:
                 first = stop
 
     def _takes_columns(self, num_events: int) -> bool:
-        """They begin with the first event, and rows that lie on a GPU stay there."""
+        """Return whether events are recorded by columns: they must begin with the log's first, and rows on a
+        GPU stay there."""
         is_new = self._is_fresh and self.table.is_drawn
         if not (is_new and num_events) or self.exchange.num_ranks == 1 or self.device.type != "cpu":
             return False
@@ -327,7 +330,7 @@ class Memory:
         return self._gather(torch.from_numpy(row_U), slice(first, stop))
 
     def _gather(self, row_U: Tensor, own: slice) -> Tensor:
-        """Own rows lie together, since nodes are sorted and blocks contiguous."""
+        """Gather rows; own ones lie together, since nodes are sorted and blocks contiguous."""
         rows_NLD, rows_VLD = self.table.rows_NLD, self.borrowed.rows_VLD
         rows_ULD = rows_NLD.new_empty(len(row_U), *rows_NLD.shape[1:])
         for table, here in (
@@ -371,8 +374,9 @@ class Memory:
 
 
 def _products(rows_ULD: Tensor) -> Tensor:
-    """(U, L, L): inner products of each row's layers, with the same bits wherever among the U the row lies:
-    a matrix product rounds otherwise where its matrices do not begin at a border of 16 bytes."""
+    """Return the products, (U, L, L): inner products of each row's layers, with the same bits wherever among
+    the U the row lies: a matrix product rounds otherwise where its matrices do not begin at a border of 16
+    bytes."""
     num_rows, layers, width = rows_ULD.shape
     spare = -layers * width % (_BORDER_BYTES // rows_ULD.element_size())
     if spare:
@@ -382,7 +386,7 @@ def _products(rows_ULD: Tensor) -> Tensor:
 
 
 def _own_stream(device: torch.device) -> torch.cuda.Stream | None:
-    """For whatever runs ahead of the consumer; None where there are no streams.
+    """Return a stream for whatever runs ahead of the consumer; None where there are no streams.
 
     One for the memory's life: torch deals its 32 streams of a priority in turn, to NCCL too, so one for each
     pipeline would some day be the one that gradients travel on, where two orders of collectives deadlock. And

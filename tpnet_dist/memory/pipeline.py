@@ -33,7 +33,7 @@ Note = TypeVar("Note")
 Item = TypeVar("Item")
 
 RUNS_AHEAD = 1
-"""On a GPU so many runs wait for their turn, beside the one that is consumed and the one that is planned."""
+"""The number of runs that wait for their turn on a GPU, beside the one consumed and the one planned."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class MemoryRequest(Generic[Note]):
     """What one timestamp batch, or a piece of one, wants of the memory."""
 
     nodes: Tensor | None
-    """Whose rows this rank's slice reads; repetitions allowed."""
+    """The nodes whose rows this rank's slice reads; repetitions allowed."""
     events: BatchEvents
-    """Recorded after that: those of the batch, or of a whole group of equal times with its last batch; none
-    where they are only looked at."""
+    """The events recorded after that: those of the batch, or of a whole group of equal times with its last
+    batch; none where rows are only looked at."""
     note: Note
     """Whatever the consumer wants back beside the rows."""
 
@@ -54,7 +54,7 @@ class _Run(Generic[Note]):
     plan: RunPlan
     notes: list[Note]
     parcels: list[Parcel] | None = None
-    """By batch, for a GPU: what it takes, and the note as far as it is to be sent."""
+    """For a GPU, what each batch takes there, and the note as far as it is to be sent."""
 
 
 def fetch_ahead(
@@ -68,7 +68,7 @@ def fetch_ahead(
     if memory.stream is not None:
         yield from _fetch_on_device(memory, memory.stream, requests, prefetch)
         return
-    ahead = read_ahead(_fetch_each(memory, _planned(memory, requests)), prefetch, to_the_brim=True)
+    ahead = read_ahead(_fetch_each(memory, _planned(memory, requests)), prefetch, fill_on_exit=True)
     with closing(ahead):  # type: ignore[type-var]
         for note, rows, _ in ahead:
             yield note, rows
@@ -79,7 +79,7 @@ def _fetch_on_device(
 ) -> Iterator[tuple[Note, FetchedRows]]:
     # what was done to the memory so far
     stream.wait_stream(torch.cuda.current_stream(memory.device))
-    runs = read_ahead(_packed(memory, requests), RUNS_AHEAD if prefetch else 0, to_the_brim=True)
+    runs = read_ahead(_packed(memory, requests), RUNS_AHEAD if prefetch else 0, fill_on_exit=True)
     fetched = _launched_on(stream, _fetch_each(memory, runs))
     try:
         for note, rows, ready in _one_ahead(fetched) if prefetch else fetched:
@@ -150,7 +150,7 @@ def _launched_on(stream: torch.cuda.Stream, items: Iterator[Item]) -> Iterator[I
 
 
 def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Each item when the next is launched; an error comes after the items before it."""
+    """Yield each item when the next is launched; an error comes after the items before it."""
     held: list[Item] = []
     while True:
         try:

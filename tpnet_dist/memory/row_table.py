@@ -20,7 +20,7 @@ class StoredRows:
 
     rows_ULD: Tensor
     clock_U: Tensor
-    """Seconds; float64."""
+    """The time of each row's last event in seconds; float64."""
     degree_U: Tensor | None
     """Sum of event weights on the row's clock, for walks that divide by it; float64."""
     products_ULL: Tensor | None
@@ -60,7 +60,7 @@ class RowTable:
         rows_NLD = torch.empty(num_nodes, walk.layers, width, dtype=dtype, device=device)
         self.rows_NLD = ask_for_huge_pages(rows_NLD)
         self.clocks = Clocks.zeros(num_nodes, with_degree=walk.keeps_degree, device=device)
-        """Of these rows, and of borrowed ones after them."""
+        """Clocks of these rows, and of borrowed ones after them."""
         self.is_drawn = True
         """Whether layer 0 is P as it was drawn."""
         self._undo: UndoLog | None = None
@@ -81,11 +81,11 @@ class RowTable:
         self._undo, self.is_drawn = None, False
 
     def own_clocks(self) -> list[Tensor]:
-        """Clocks of these rows, and degrees if the walk has them; not copies."""
+        """Return the clocks of these rows, and degrees if the walk has them; not copies."""
         return [column[: self.num_nodes] for column in self.clocks.columns()]
 
     def snapshot(self) -> None:
-        """From now on remember what each row was, so that `restore` can bring this moment back.
+        """Remember from now on what each row was, so that `restore` can bring this moment back.
 
         Costs what is recorded in between, not a copy of the table.
         """

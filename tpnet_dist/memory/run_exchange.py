@@ -1,7 +1,7 @@
 """The exchange of a run: each rank asks the owners for layers of rows, and is asked.
 
-    1. meet    how many rows each rank asks of each, and whether they fit        on the host, ahead
-    2. ask     which rows and layers: ids to the owners                          on the host, ahead
+    1. meet    how many rows each rank asks of each, whether they fit, first ids on the host, ahead
+    2. ask     which rows and layers: ids to the owners, if there were more      on the host, ahead
     3. lend    the layers, with the rows' clocks, to the askers                  where the rows are
     4. keep    what arrived goes into its slots
 
@@ -12,7 +12,8 @@ while it is recorded; the others are late, and travel when it is:
     run 1                                       rows of run 2, not late
     run 2              late rows of run 2       rows of run 3, not late
 
-So a run takes four collectives: 1 and 2, which need no row and so may be done long before; late rows; others.
+So a run takes three collectives, rarely four: 1 and 2, which need no row and so may be done long before; late
+rows; others. As many ids as the run before had, and a few more, travel with the counts.
 What one rank lends another lies together as bytes: clocks, degrees if there are any, layers, and up to seven
 bytes of padding. Both sides can tell its length.
 """
@@ -27,14 +28,36 @@ from torch import Tensor
 from tpnet_dist.distributed.exchange import Arriving, Exchange, ExchangeRoute
 from tpnet_dist.distributed.packed_copy import PackedCopy
 from tpnet_dist.memory.borrowed_rows import BorrowedRows
+from tpnet_dist.memory.event_run import Integers
 from tpnet_dist.memory.row_table import RowTable
 from tpnet_dist.memory.run_length import Fit
 from tpnet_dist.memory.run_plan import Asked, RunPlan
 
 ID_BYTES = 8
-"""Of a row that is asked for."""
-NOTICE_BYTES = 16
-"""What a rank says to each other when they meet: how many rows it asks for, and how rows fit."""
+"""The bytes that the id of a row asked for takes."""
+_NOTICE = 3
+"""Numbers that a rank tells each other before ids: how many rows it asks for, how many at most of anybody,
+and how rows fit."""
+
+
+@dataclass
+class IdRoom:
+    """The number of ids that have room beside the counts; the same on all ranks, which all know how many were
+    asked for last."""
+
+    count: int = 0
+
+    def learn(self, most: int) -> bool:
+        """Learn how much room to have. `most`: the largest number of rows that a rank asks of another. Return
+        whether they had room."""
+        had_room = most <= self.count
+        self.count = max(-(-most * 5 // 4), 16)
+        return had_room
+
+    def bytes_to_ask(self, counts: Integers, most: int) -> int:
+        """Return what a rank sends all others to meet and ask, where `counts` is by rank, 0 for itself."""
+        more = int(np.maximum(counts - self.count, 0).sum()) if most > self.count else 0
+        return ID_BYTES * ((len(counts) - 1) * (_NOTICE + self.count) + more)
 
 
 def reply_bytes(asked: Asked, layer_bytes: int, clock_bytes: int) -> list[int]:
@@ -50,12 +73,13 @@ class ArrangedRun:
 
     plan: RunPlan
     fit: Fit
-    """Of the rows, where they fit least."""
+    """How the rows fit on the rank where they fit least."""
     lent: tuple[Asked, Asked]
-    """Early and late ones."""
+    """The rows lent to others: early ones and late ones."""
     kept: tuple[Asked, Asked]
     places: PackedCopy
-    """Of these four in this order: the rows, and the layers as rows of a table with a row for each layer."""
+    """The rows of these four in this order, then their layers as rows of a table with a row for each
+    layer."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +94,14 @@ class PendingRun:
 
 @dataclass(frozen=True)
 class Places:
-    """Where rows lie that are lent or kept, on their device."""
+    """The places, on their device, of rows that are lent or kept."""
 
     asked: Asked
     row_A: Tensor
     layer_Q: Tensor
 
     def by_rank(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows, and their layers."""
+        """Yield the rows of each rank, and their layers."""
         rows, layers = np.diff(self.asked.border_R), np.diff(self.asked.layer_borders())
         parts = self.row_A.split_with_sizes(rows.tolist()), self.layer_Q.split_with_sizes(layers.tolist())
         return zip(*parts, strict=True)
@@ -90,20 +114,12 @@ class RunExchange:
         self, table: RowTable, borrowed: BorrowedRows, exchange: Exchange, wire_dtype: torch.dtype
     ) -> None:
         self.table, self.borrowed, self.exchange, self.wire_dtype = table, borrowed, exchange, wire_dtype
+        self.id_room = IdRoom()
 
     def arrange(self, plan: RunPlan) -> ArrangedRun:
-        """Stages 1 and 2. They touch no row, so they may be done ahead and in another thread."""
-        host, num_ranks = self.exchange.host, self.exchange.num_ranks
-        # 1. meet
-        counts = np.diff(plan.asked.border_R)
-        notices = torch.from_numpy(np.stack([counts, np.full_like(counts, plan.fit)], 1))
-        everybody = ExchangeRoute([1] * num_ranks, [1] * num_ranks)
-        [theirs_R2] = host.forward(everybody, [notices])
-        route = ExchangeRoute(counts.tolist(), theirs_R2[:, 0].tolist())
-        # 2. ask
-        [ids] = host.forward(route, [torch.from_numpy(plan.asked.packed(plan.owner_row_A))])
-        lent = Asked.unpacked(ids.numpy(), route.recv_counts).early_and_late()
-        kept = plan.asked.early_and_late()
+        """Go through stages 1 and 2, which touch no row, so they may be done ahead and in another thread."""
+        asked_of_us, fit = self._ask(plan)
+        lent, kept = asked_of_us.early_and_late(), plan.asked.early_and_late()
         stats = self.exchange.stats
         stats.runs += 1
         stats.rows_borrowed += len(plan.asked.row_A)
@@ -115,7 +131,33 @@ class RunExchange:
             for places in (asked.row_A, asked.layer_index(num_layers))
         ]
         packed = PackedCopy(places, self.table.rows_NLD.device)
-        return ArrangedRun(plan, Fit(int(theirs_R2[:, 1].max())), lent, kept, packed)
+        return ArrangedRun(plan, fit, lent, kept, packed)
+
+    def _ask(self, plan: RunPlan) -> tuple[Asked, Fit]:
+        """Return what others ask of this rank, and how rows fit where they fit least."""
+        host, num_ranks, room = self.exchange.host, self.exchange.num_ranks, self.id_room.count
+        counts, ids = np.diff(plan.asked.border_R), plan.asked.packed(plan.owner_row_A)
+        ids_by_rank = np.split(ids, plan.asked.border_R[1:-1])
+        # 1. meet
+        notices = np.zeros((num_ranks, _NOTICE + room), np.int64)
+        for notice, of_rank in zip(notices, ids_by_rank, strict=True):
+            notice[:_NOTICE] = len(of_rank), counts.max(), plan.fit
+            notice[_NOTICE : _NOTICE + len(of_rank[:room])] = of_rank[:room]
+        everybody = ExchangeRoute([1] * num_ranks, [1] * num_ranks)
+        [arrived] = host.forward(everybody, [torch.from_numpy(notices)])
+        theirs = arrived.numpy()
+        their_counts, most, fit = theirs[:, 0], int(theirs[:, 1].max()), Fit(int(theirs[:, 2].max()))
+        parts = [
+            notice[_NOTICE : _NOTICE + count] for notice, count in zip(theirs, their_counts, strict=True)
+        ]
+        # 2. ask
+        if not self.id_room.learn(most):
+            route = ExchangeRoute(*(np.maximum(each - room, 0).tolist() for each in (counts, their_counts)))
+            further = np.concatenate([of_rank[room:] for of_rank in ids_by_rank])
+            [arrived] = host.forward(route, [torch.from_numpy(further)])
+            further_parts = arrived.split_with_sizes(route.recv_counts)
+            parts = [np.append(part, more) for part, more in zip(parts, further_parts, strict=True)]
+        return Asked.unpacked(np.concatenate(parts), their_counts.tolist()), fit
 
     def lend(self, run: ArrangedRun) -> PendingRun:
         """Stage 3 for rows that are not late; they arrive while others are recorded."""
@@ -126,7 +168,7 @@ class RunExchange:
         return PendingRun(run, self._send(early, run.kept[0]), lent_late, (kept[0], kept[1]))
 
     def keep_late(self, pending: PendingRun) -> None:
-        """Stages 3 and 4 for late rows."""
+        """Go through stages 3 and 4 for late rows."""
         _, late = pending.kept
         self._keep(late, self._send(pending.lent_late, late.asked).wait())
 

@@ -16,16 +16,16 @@ Item = TypeVar("Item")
 
 MOST_BATCHES = 32
 MOST_EVENTS = 12_800
-"""Of a run that is read, so that large batches do not come in so many."""
+"""The number of events at which a run that is read ends, so that large batches come in shorter runs."""
 MOST_UNREAD_BATCHES = 128
-"""Of batches that are only recorded, for which nothing but events is held."""
+"""The most batches of a run that is only recorded, for which nothing but events is held."""
 
 
 class Fit(IntEnum):
     """Whether the rows of others that a rank needs for a run fit; of several ranks the greatest counts."""
 
     TWICE = 0
-    """Those of a run twice as long would fit."""
+    """The rows of a run twice as long would fit."""
     ONCE = 1
     NOT = 2
 

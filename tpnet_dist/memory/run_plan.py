@@ -28,11 +28,12 @@ class Asked:
     """Layers of rows that one rank asks of others, or others of it; by rank."""
 
     row_A: Integers
-    """Where they lie on the side that holds this: local ids of the owner, or slots of the borrower."""
+    """The places of rows on the side that holds this object: local ids of the owner, or slots of the
+    borrower."""
     first_A: Integers
     """The lowest layer that is asked for."""
     count_A: Integers
-    """How many layers."""
+    """The number of layers that are asked for."""
     is_late_A: Flags
     """Whether it changes in the run before, and so cannot travel while that is recorded."""
     border_R: Integers
@@ -60,11 +61,11 @@ class Asked:
         return self.only(~self.is_late_A), self.only(self.is_late_A)
 
     def layer_borders(self) -> Integers:
-        """How many layers come before each rank's, and last their number."""
+        """Return how many layers come before each rank's, and last the number of all."""
         return np.append(0, np.cumsum(self.count_A))[self.border_R]
 
     def layer_index(self, num_layers: int) -> Integers:
-        """The layers one after another, as rows of a table with a row for each layer."""
+        """Return the layers one after another, as rows of a table with a row for each layer."""
         before_A = np.cumsum(self.count_A) - self.count_A
         index: Integers = np.repeat(self.row_A * num_layers + self.first_A - before_A, self.count_A)
         index += np.arange(len(index))
@@ -77,21 +78,21 @@ class RunPlan:
 
     ends: Ends
     nodes: list[Integers]
-    """For each batch the distinct nodes whose rows are read before it, sorted."""
+    """The distinct nodes whose rows are read before each batch, sorted."""
     places: list[Integers]
-    """Where these lie."""
+    """The places of these nodes' rows."""
     asked: Asked
-    """What this rank borrows, by slot."""
+    """The rows that this rank borrows, by slot."""
     owner_row_A: Integers
-    """The same rows as their owners name them."""
+    """The local ids that the owners have for these rows."""
     num_needed: int
     """Rows of other ranks that this one works with."""
     fit: Fit
-    """How these fit into the slots there may be, with those of runs not recorded yet."""
+    """How these rows fit into the slots there may be, with those of runs not recorded yet."""
     is_early: bool
     """Whether a run before was not recorded yet."""
     num_slots: int
-    """For borrowed rows, of this run and those before."""
+    """The number of slots for borrowed rows, of this run and those before."""
     closure: Closure
 
     num_events: int
@@ -167,7 +168,7 @@ def plan_run(
 
 
 def distinct_nodes(wanted: Tensor | None, num_nodes: int) -> Integers:
-    """Sorted; refuses ids that own no row."""
+    """Return the distinct nodes, sorted; refuse ids that own no row."""
     if wanted is None:
         return np.empty(0, np.int64)
     nodes: Integers = np.unique(wanted.cpu().numpy())
@@ -177,7 +178,8 @@ def distinct_nodes(wanted: Tensor | None, num_nodes: int) -> Integers:
 
 
 def _layers_of(levels_A: npt.NDArray[np.int8], timescales: int) -> Integers:
-    """How many layers of a row make up so many levels: layer 0, then for each hop one of every timescale."""
+    """Return how many layers of a row make up so many levels: layer 0, then for each hop one of every
+    timescale."""
     levels = levels_A.astype(np.int64)
     return np.where(levels > 0, 1 + (levels - 1) * timescales, 0)
 
@@ -190,7 +192,7 @@ def _are_late(nodes_A: Integers, need_A: npt.NDArray[np.int8], open_runs: Sequen
 
 
 def _places(nodes: Integers, others: Integers, slot_U: Integers, first_own: int) -> Integers:
-    """Own rows by their local ids, borrowed ones below zero."""
+    """Return the places of nodes' rows: own ones by their local ids, borrowed ones below zero."""
     if not len(slot_U):
         return nodes - first_own
     return np.where(others < 0, nodes - first_own, -1 - slot_U[others])

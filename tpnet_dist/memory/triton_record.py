@@ -19,7 +19,7 @@ from tpnet_dist.memory.kernels import Clocks, Ends
 from tpnet_dist.memory.walks import LayerRules
 
 MOST_COLUMNS = 256
-"""Columns of one program."""
+"""The most columns of one program."""
 TERMS = 128
 """Terms that one program weighs."""
 COUNTS = ("rows", "terms", "sums", "receivers", "own_terms", "own_sums")

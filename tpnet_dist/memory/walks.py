@@ -41,11 +41,11 @@ class LayerRules(NamedTuple):
     parent_L: npt.NDArray[np.int64]
     """The layer of other rows that it reads; always a lower one, so layers are recorded from the top."""
     hop_L: npt.NDArray[np.int64]
-    """How many events its walks have; layers lie in this order."""
+    """The number of events of each layer's walks; layers lie in this order."""
     scale_L: npt.NDArray[np.int64]
-    """Which timescale it has."""
+    """The timescale of each layer."""
     rate_W: npt.NDArray[np.float64]
-    """How fast layers of a timescale fade, per second and hop."""
+    """The rate at which layers of a timescale fade, per second and hop."""
     divides_by_degree: bool
 
 
@@ -76,7 +76,7 @@ class Walk:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """How fast layers of each timescale fade, as they were given."""
+        """Return how fast layers of each timescale fade, as the rates were given."""
         return self.decay if isinstance(self.decay, tuple) else (self.decay,)
 
     @property
@@ -100,7 +100,8 @@ class Walk:
         return LayerRules(parent_L, hop_L, scale_L, rate_W, self.keeps_degree)
 
     def read_factors(self, elapsed_A: Tensor, degree_A: Tensor | None) -> Tensor:
-        """Factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (A, L)."""
+        """Return the factors that turn stored rows into the walk matrix's, `elapsed` after their clocks: (A,
+        L)."""
         layer_L = torch.arange(self.layers, dtype=elapsed_A.dtype, device=elapsed_A.device)
         if degree_A is not None:
             # from its first event on a degree is at least 1; before that there is nothing to divide

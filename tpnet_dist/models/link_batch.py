@@ -1,4 +1,4 @@
-"""What the model is asked: links of B events, as plain tensors that name each node's row once.
+"""The model's input: links of B events, as plain tensors that name each node's row once.
 
 Every event has S ends: its source, then the C = S − 1 destinations to score against it (in training the true
 one and a negative; in one-vs-many ranking the true one and K others). An end has M neighbour slots.
@@ -26,7 +26,7 @@ from torch import Tensor
 
 
 def _axes(letters: str) -> dict[str, str]:
-    """Metadata of a field: its axes. What is cut along B and S says so here."""
+    """Return the metadata of a field that names its axes. What is cut along B and S says so here."""
     return {"axes": letters}
 
 
@@ -35,9 +35,9 @@ class Hop:
     """Neighbours of what stands in the slots of the hop before."""
 
     nodes_V: Tensor
-    """Which of the U nodes; any in row 0."""
+    """The place of each row's node among the U; any in row 0."""
     neighbors_VM: Tensor
-    """Which of the U nodes, oldest first; the row's own in empty slots."""
+    """The places of neighbours among the U nodes, oldest first; the row's own in empty slots."""
     mask_VM: Tensor
     """True where there is a neighbour; may lie on the host."""
     elapsed_VM: Tensor
@@ -45,7 +45,7 @@ class Hop:
     slots; float64."""
     edge_features_VMF: Tensor | None = None
     rows_VM: Tensor | None = None
-    """Which row of the next hop each slot is; None in the last. On the host, like the mask."""
+    """The row of the next hop that each slot is; None in the last. On the host, like the mask."""
     dropout_keys_V: Tensor | None = None
     """int64, one per row: what dropout draws by in training."""
 
@@ -62,9 +62,9 @@ class LinkBatch:
     """Links to score. Tensors may be expanded views: their strides do not matter."""
 
     ends_BS: Tensor = field(metadata=_axes("BS"))
-    """Which of the U nodes; int64."""
+    """The places of ends among the U nodes; int64."""
     neighbors_BSM: Tensor = field(metadata=_axes("BSM"))
-    """Which of the U nodes, oldest first."""
+    """The places of neighbours among the U nodes, oldest first."""
     neighbor_mask_BSM: Tensor = field(metadata=_axes("BSM"))
     """True where there is a neighbour. It may lie on the host when all else is on a GPU: what is computed is
     chosen by it, and to be told by a GPU the host would wait for all that was asked of it before."""
@@ -89,9 +89,9 @@ class LinkBatch:
     """Whether a slot holds what the slot before it does, as draws with replacement may; on the host, like the
     mask. None: none does."""
     hop_rows_BSM: Tensor | None = field(default=None, metadata=_axes("BSM"))
-    """Which row of `hops[0]` each neighbour slot is; on the host, like the mask."""
+    """The row of `hops[0]` that each neighbour slot is; on the host, like the mask."""
     hops: tuple[Hop, ...] = field(default=(), metadata=_axes(""))
-    """Of models that ask for several hops, all but the first."""
+    """All hops but the first, for models that ask for several."""
 
     longest_BS: Tensor | None = field(default=None, metadata=_axes("BS"))
     """For models that ask: how long the longest history is, up to M, of the ends that stand in this place in
@@ -103,13 +103,14 @@ class LinkBatch:
     """int64, one per event: what dropout draws by in training. Drawn from torch's generator if None."""
 
     prepared: Prepared | None = field(default=None, metadata=_axes(""))
-    """What the model made of all these events ahead, on the host; None: it makes it when it is asked."""
+    """The model's preparation of all these events, on the host; None: the model makes it when it is asked."""
 
     def __len__(self) -> int:
         return len(self.ends_BS)
 
     def split_targets(self, targets: int) -> Iterator["LinkBatch"]:
-        """The same events with at most `targets` of their destinations at a time, in order."""
+        """Yield batches of the same events with at most `targets` of their destinations at a time, in
+        order."""
         num_ends = self.ends_BS.shape[1]
         if num_ends - 1 <= targets:
             yield self
@@ -130,7 +131,7 @@ class LinkBatch:
         return replace(self, **cut, prepared=None)
 
     def _tensors_along(self, letters: str) -> Iterator[tuple[str, Tensor]]:
-        """Those whose first axes are these."""
+        """Yield the tensors whose first axes are these, with their names."""
         for each in fields(self):
             tensor = getattr(self, each.name)
             if isinstance(tensor, Tensor) and each.metadata["axes"].startswith(letters):

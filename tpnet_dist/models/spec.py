@@ -21,7 +21,7 @@ Sampling = Literal["recent", "uniform", "time_interval_aware"]
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a model's batches must hold beside the ends of links; the planner makes exactly this."""
+    """The contents of a model's batches beside the ends of links; the planner makes exactly this."""
 
     neighbors: int
     """Slots of interactions of each end."""
@@ -54,15 +54,17 @@ class StateNames(Protocol):
     """Weights under the names of a published implementation."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
-        """The settings with the sizes that a published checkpoint has; ValueError if it is no such."""
+        """Return the settings with the sizes that a published checkpoint has; ValueError if it is no such."""
 
     def random_features(self, state: Mapping[str, Tensor]) -> Tensor | None:
-        """What rows of the walk memory started from, by raw id, the padding node's first; None: nothing."""
+        """Return what rows of the walk memory started from, by raw id, the padding node's first; None:
+        nothing."""
 
     def to_published(
         self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """The model's weights, or something else by their names, as the published code has them."""
+        """Return the model's weights, or other tensors by the weights' names, as the published code has
+        them."""
 
     def load(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
         """Take a published checkpoint's weights; ValueError if the sizes differ."""
@@ -82,33 +84,34 @@ class ModelSpec:
 
     name: str
     config: type[ModelConfig]
-    """Its own settings: flags, TOML keys, docs and checks come from it."""
+    """The type of the model's own settings: flags, TOML keys, docs and checks come from it."""
     build: Callable[[Config, LogShape], nn.Module]
-    """On one device: LinkBatch → logits (events, destinations)."""
+    """Builds the model for one device: LinkBatch → logits (events, destinations)."""
     needs: Callable[[Config], Needs]
     kept_numbers: Callable[[Config], int]
-    """How many numbers a training step keeps for the backward pass, per event and at the least."""
+    """The numbers that a training step keeps for the backward pass, per event and at the least."""
     state_names: StateNames | None = None
-    """None: nothing published can be taken."""
+    """The names of published checkpoints; None: nothing published can be taken."""
     sequence: SequenceSetting | None = None
     """What to lower where a step does not fit; None: no single setting."""
     prepare: Callable[[Config, LinkBatch], Prepared] | None = None
-    """What the model makes of a batch on the host, to be sent to its device with it; None: nothing."""
+    """Prepares a batch on the host, to be sent to the model's device with it; None: nothing is prepared."""
 
     @property
     def title(self) -> str:
         return self.config.title
 
     def make(self, config: Config, log: LogShape) -> nn.Module:
-        """Initial weights come from torch's generator. Features that do not exist have no weights."""
+        """Build a model. Initial weights come from torch's generator; features that do not exist have no
+        weights."""
         return self.build(config, log).to(weight_dtype(config))
 
 
 def weight_dtype(config: Config) -> torch.dtype:
-    """Of weights, rows and losses: bfloat16 keeps too few bits for them."""
+    """Return the type of weights, rows and losses: bfloat16 keeps too few bits for them."""
     return torch.float64 if config.training.precision == "float64" else torch.float32
 
 
 def preparation(config: Config, spec: ModelSpec) -> Callable[[LinkBatch], Prepared] | None:
-    """What the model makes of a batch ahead, by these settings."""
+    """Return the function that prepares a batch ahead under these settings; None: nothing is prepared."""
     return None if spec.prepare is None else partial(spec.prepare, config)

@@ -108,7 +108,7 @@ class _Placement:
         self._note_steps(event, time >> self.step_bits)
 
     def _targets(self, node: npt.NDArray[np.int32]) -> tuple[Integers, Integers]:
-        """Where the chunk's entries go, in ascending order, and which entry goes there."""
+        """Return the places of the chunk's entries, in ascending order, and which entry goes to each."""
         # sorting distinct keys is twenty times faster than a stable argsort of the nodes
         key = np.sort((node.astype(np.int64) << 32) | np.arange(len(node)))
         node_sorted = key >> 32
@@ -150,7 +150,8 @@ class _Placement:
 def _entries(
     chunk: EventChunk, first_node: int, stop_node: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Integers]:
-    """Each end in the block of each event: node (the block's first is 0), neighbour, row of the chunk."""
+    """Return each end in the block of each event: node (the block's first is 0), neighbour, row of the
+    chunk."""
     node = np.stack((chunk.src, chunk.dst), axis=1).ravel()
     neighbor = np.stack((chunk.dst, chunk.src), axis=1).ravel()
     kept = np.flatnonzero((node >= first_node) & (node < stop_node))

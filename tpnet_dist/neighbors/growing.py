@@ -38,7 +38,7 @@ Times = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Range:
-    """Where each query's entries lie in a sorted part, those before its bound."""
+    """The places of each query's entries in a sorted part, those before its bound."""
 
     begin_B: Integers
     size_B: Integers
@@ -52,14 +52,14 @@ class GrowingNeighbors(NeighborLookup):
         self.index, self.first_event = index, first_event
         self._times = GrowingArray(time_dtype)
         self._partners = GrowingArray(np.int64)
-        """By entry."""
+        """The other node of each entry."""
         self._settled: Integers = np.empty(0, np.int64)
         self._fresh: Integers = np.empty(0, np.int64)
         # by entry, where the index has weights
         self._sums, self._weights_until = GrowingArray(np.float64), GrowingArray(np.float64)
 
     def append(self, src_B: Integers, dst_B: Integers, time_B: Times) -> None:
-        """Events in order of time, none before those there are."""
+        """Add events in order of time, none before those there are."""
         first_entry = 2 * len(self._times)
         node_E = np.stack([src_B, dst_B], axis=1).ravel()
         entry_E = np.arange(first_entry, first_entry + len(node_E))
@@ -87,7 +87,7 @@ class GrowingNeighbors(NeighborLookup):
         return max(self.index.max_degree, later.max_size())
 
     def weight_until(self, history: "_History", place_BM: Tensor) -> Tensor:
-        """The weights of each history's interactions up to and with that place, added up."""
+        """Return the weights of each history's interactions up to and with that place, added up."""
         until_BM = self.index.weight_until(history.begin_B[:, None] + 1 + place_BM)
         later_BM = (place_BM >= history.of_index_B[:, None]) & (place_BM < history.sizes()[:, None])
         row_A, _ = np.nonzero(later_BM.numpy())
@@ -108,7 +108,7 @@ class GrowingNeighbors(NeighborLookup):
             column.append(by_entry)
 
     def _running_sums(self, weights: IntervalWeights, node_U: Integers) -> RunningSums:
-        """Where the histories of these nodes stand."""
+        """Return where the histories of these nodes stand."""
         history = _History.of(self, Queries(torch.from_numpy(node_U), torch.full((len(node_U),), 2**62)))
         known_B, last_B = history.known_B, history.begin_B + history.of_index_B
         has_any_B = (history.of_index_B > 0).numpy()
@@ -127,7 +127,7 @@ class GrowingNeighbors(NeighborLookup):
         return sums
 
     def num_events_before(self, queries: Queries) -> Integers:
-        """How many of the later events come before each query's bound."""
+        """Return how many of the later events come before each query's bound."""
         bound_B = queries.before_B.numpy()
         if queries.by_time:
             earlier_B: Integers = np.searchsorted(self._times.values, bound_B)
@@ -152,7 +152,7 @@ class GrowingNeighbors(NeighborLookup):
         return Neighbors(found.ids_BM, found.events_BM, times_BM, mask_BM)
 
     def _entries(self, history: "_History", row_A: Integers, place_A: Integers) -> Integers:
-        """The entries at places of the histories after the index."""
+        """Return the entries at places of the histories after the index."""
         settled, fresh = history.settled, history.fresh
         is_fresh_A = place_A >= settled.size_B[row_A]
         key_A = np.empty(len(row_A), np.int64)
@@ -163,7 +163,7 @@ class GrowingNeighbors(NeighborLookup):
         return key_A & ones(_ENTRY_BITS)
 
     def ranges(self, queries: Queries) -> tuple[_Range, _Range]:
-        """Of settled and of fresh entries."""
+        """Return the ranges of settled and of fresh entries."""
         first_key_B = queries.node_B.numpy() << _ENTRY_BITS
         # entries are fewer than 2^32, but the bound may be just that
         last_key_B = first_key_B + 2 * self.num_events_before(queries)
@@ -173,7 +173,7 @@ class GrowingNeighbors(NeighborLookup):
 
 @dataclass(frozen=True)
 class _History:
-    """How long the history of each query's node is, and where its parts lie."""
+    """The length of each query's history, and where its parts lie."""
 
     neighbors: GrowingNeighbors
     known_B: Tensor
@@ -210,5 +210,5 @@ def _range_of(keys: Integers, first_key_B: Integers, last_key_B: Integers) -> _R
 
 
 def _merged(some: Integers, others: Integers) -> Integers:
-    """In order; what is sorted already is found as such."""
+    """Merge two sorted arrays into one; a stable sort takes advantage of what is sorted already."""
     return np.sort(np.concatenate([some, others]), kind="stable")

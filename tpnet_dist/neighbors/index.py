@@ -37,7 +37,7 @@ from tpnet_dist.neighbors.samplers import Queries, Sampler, Slots, recent, unifo
 LOW_BITS, TOP_BITS = 16, 8
 BYTES_PER_STEP = 16
 BYTES_PER_ENTRY = 10
-"""About; an event has two entries."""
+"""The approximate bytes of an entry; an event has two entries."""
 
 _ENTRIES_AT_ONCE = 1 << 20
 _NO_KEY = SampleKey(0, 0)
@@ -55,12 +55,12 @@ class Neighbors:
     mask_BM: Tensor
 
     def repeats(self) -> Tensor:
-        """Whether each slot holds the interaction of the slot before it: (B, M)."""
+        """Return whether each slot holds the interaction of the slot before it: (B, M)."""
         same_BM = self.events_BM[:, 1:] == self.events_BM[:, :-1]
         return self.mask_BM & F.pad(same_BM, (1, 0))
 
     def split(self, sizes: list[int]) -> Iterator["Neighbors"]:
-        """Of so many queries each."""
+        """Split the interactions into parts of so many queries each."""
         columns = (self.ids_BM, self.events_BM, self.times_BM, self.mask_BM)
         return (
             Neighbors(*parts)
@@ -69,10 +69,10 @@ class Neighbors:
 
 
 class NeighborLookup:
-    """Who answers: an index of some nodes, one spread over ranks, or one that grows."""
+    """Answers queries: an index of some nodes, one spread over ranks, or one that grows."""
 
     def sample(self, queries: Queries, sampler: Sampler, *, count: int, key: SampleKey) -> Neighbors:
-        """`count` of the interactions that each query may choose from, as the sampler chooses."""
+        """Return `count` of the interactions that each query may choose from, as the sampler chooses."""
         raise NotImplementedError
 
     def longest(self, queries: Queries, group_B: Tensor, num_groups: int) -> Tensor:
@@ -81,13 +81,14 @@ class NeighborLookup:
         raise NotImplementedError
 
     def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors:
-        """The last `count` interactions of each node among the events below its bound."""
+        """Return the last `count` interactions of each node among the events below its bound."""
         return self.sample(Queries(node_B, before_event_B), recent, count=count, key=_NO_KEY)
 
     def uniform(
         self, node_B: Tensor, before_event_B: Tensor, query_B: Tensor, *, count: int, key: SampleKey
     ) -> Neighbors:
-        """`count` draws with replacement from each node's interactions below its bound, in order of time.
+        """Return `count` draws with replacement from each node's interactions below its bound, in order of
+        time.
 
         `query_B` numbers the query within the epoch, whoever answers it: the draws depend on that and the key
         alone. A node with any history fills all its slots.
@@ -108,14 +109,14 @@ class NeighborIndex(NeighborLookup):
     time_dtype: torch.dtype
     starts: Tensor
     words: Tensor
-    """From place 1 on. Place 0 is nobody's and zero, which reads as id -1, event -1."""
+    """Entries from place 1 on. Place 0 is nobody's and zero, which reads as id -1, event -1."""
     lows: Tensor
     tops: Tensor
     """Empty where the steps alone are cheaper."""
     step_events: Tensor
     step_times: Tensor
     weights: IntervalWeights | None = None
-    """What `time_interval_aware` draws by; see `weighted`."""
+    """The weights that `time_interval_aware` draws by; see `weighted`."""
 
     @property
     def num_entries(self) -> int:
@@ -138,7 +139,7 @@ class NeighborIndex(NeighborLookup):
         return largest_of_groups(IndexHistories.of(self, queries).sizes(), group_B, num_groups)
 
     def weighted(self, scaling: float) -> "NeighborIndex":
-        """The same index with weights for `time_interval_aware`; `scaling`: α per unit of time."""
+        """Return this index with weights for `time_interval_aware`; `scaling`: α per unit of time."""
         starts = self.starts.numpy().astype(np.int64)
         pieces = range(1, self.num_entries + 1, _ENTRIES_AT_ONCE)
         times = [
@@ -152,20 +153,21 @@ class NeighborIndex(NeighborLookup):
         return replace(self, weights=as_tensors(scaling, until_E, sum_N))
 
     def history(self, queries: Queries) -> tuple[Tensor, Tensor]:
-        """The place before each node's entries, and how many of them the query may choose from."""
+        """Return the place before each node's entries, and how many of them the query may choose from."""
         row_B = queries.node_B - self.first_node
         begin_B = self.starts.index_select(0, row_B).to(torch.int64)
         stop_B = self.starts.index_select(0, row_B + 1).to(torch.int64)
         return begin_B, self._last_before(queries, begin_B, stop_B) - begin_B
 
     def weight_until(self, place: Tensor) -> Tensor:
-        """By place in the index; whatever it is for places without an entry."""
+        """Return the weights added up until each place in the index; any value for places without an
+        entry."""
         assert self.weights is not None, "time_interval_aware needs an index with weights; call weighted"
         until = self.weights.until
         return until.index_select(0, place.view(-1).clamp(max=len(until) - 1)).view(place.shape)
 
     def at(self, node_B: Tensor, place_BM: Tensor, mask_BM: Tensor) -> Neighbors:
-        """Interactions of each node by their places in its history, 0 being the oldest."""
+        """Return interactions of each node by their places in its history, 0 being the oldest."""
         begin_B = self.starts.index_select(0, node_B - self.first_node).to(torch.int64)
         return self._read(begin_B[:, None] + 1 + place_BM, mask_BM)
 
@@ -173,7 +175,7 @@ class NeighborIndex(NeighborLookup):
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def _last_before(self, queries: Queries, begin_B: Tensor, stop_B: Tensor) -> Tensor:
-        """The place of each node's last entry before its bound; one bisection for all."""
+        """Return the place of each node's last entry before its bound; one bisection for all."""
         is_before: Callable[[Tensor], Tensor]
         if queries.by_time:
             time_B = queries.before_B.to(self.time_dtype)
@@ -192,7 +194,7 @@ class NeighborIndex(NeighborLookup):
         return end_B
 
     def times_at(self, place_B: Tensor) -> Tensor:
-        """Times of entries."""
+        """Return the times of entries."""
         word_B = self.words.index_select(0, place_B)
         return self._times(place_B, word_B, self._events(word_B)).view(self.time_dtype)
 
@@ -210,7 +212,7 @@ class NeighborIndex(NeighborLookup):
         return (word >> (self.id_bits + self.mid_bits)).sub_(1)
 
     def _times(self, place: Tensor, word: Tensor, event: Tensor) -> Tensor:
-        """Their 64 bits; the words are overwritten."""
+        """Return the 64 bits of entries' times; the words are overwritten."""
         time = word.bitwise_and_(ones(self.mid_bits)).bitwise_left_shift_(LOW_BITS)
         time.bitwise_or_(self.lows.index_select(0, place).to(torch.int64).bitwise_and_(ones(LOW_BITS)))
         if len(self.tops):
@@ -227,7 +229,7 @@ class NeighborIndex(NeighborLookup):
 
 @dataclass(frozen=True)
 class IndexHistories:
-    """What queries may choose from, in one index."""
+    """The entries of one index that queries may choose from."""
 
     index: NeighborIndex
     begin_B: Tensor
@@ -253,5 +255,5 @@ def largest_of_groups(size_B: Tensor, group_B: Tensor, num_groups: int) -> Tenso
 
 
 def ones(bits: int) -> int:
-    """That many low bits set."""
+    """Return a number with that many low bits set."""
     return (1 << bits) - 1

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 BYTES_PER_WEIGHT = 8
-"""Of an entry."""
+"""The bytes that the weight of an entry takes."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -34,19 +34,19 @@ _compiled: Any = numba.njit(nogil=True, cache=True)
 
 @dataclass(frozen=True)
 class IntervalWeights:
-    """Of the entries of an index."""
+    """The weights of the entries of an index."""
 
     scaling: float
     """α, per unit of the log's times."""
     until: Tensor
-    """By place in the index: weights of its node's entries up to and with it, added up."""
+    """For each place in the index, the weights of its node's entries up to and with it, added up."""
     sum_N: Tensor
     """s of each node's last entry; 0 without any."""
 
 
 @dataclass(frozen=True)
 class RunningSums:
-    """Where the histories of some nodes stand: s, the weights added up, and the time of the last entry."""
+    """The state of some nodes' histories: s, the weights added up, and the time of the last entry."""
 
     sum_N: Floats
     until_N: Floats
@@ -58,7 +58,7 @@ class RunningSums:
 
 
 def weigh(starts: Integers, time_E: Floats, scaling: float, since: RunningSums) -> tuple[Floats, Floats]:
-    """For each entry s and the weights added up; entries of node n are those from starts[n] to starts[n + 1].
+    """Return for each entry s and the weights added up; node n has the entries starts[n] to starts[n + 1].
 
     `since`: where each history stands before its first entry here.
     """
@@ -79,7 +79,7 @@ def _weigh(starts, times, scaling, first_sum, first_until, first_time, sums, unt
 
 
 def as_tensors(scaling: float, until_E: Floats, sum_N: Floats) -> IntervalWeights:
-    """Of an index, whose place 0 is nobody's."""
+    """Return the weights of an index, whose place 0 is nobody's."""
     return IntervalWeights(
         scaling, torch.from_numpy(np.concatenate([[0.0], until_E])), torch.from_numpy(sum_N)
     )

@@ -30,7 +30,7 @@ class Queries:
     before_B: Tensor
     """The number of an event; or a time of the log, if `by_time`, which its interactions must not have."""
     number_B: Tensor | None = None
-    """What draws depend on, whoever answers; samplers that draw nothing need none."""
+    """The numbers that draws depend on, whoever answers; samplers that draw nothing need none."""
     by_time: bool = False
 
     @property
@@ -42,13 +42,13 @@ class Queries:
         return [self.node_B, self.before_B, *([] if self.number_B is None else [self.number_B])]
 
     def with_columns(self, columns: list[Tensor]) -> "Queries":
-        """The same kind of queries with other columns, in the order of `columns()`."""
+        """Return queries of the same kind with other columns, in the order of `columns()`."""
         node_B, before_B, *number_B = columns
         return Queries(node_B, before_B, number_B[0] if number_B else None, self.by_time)
 
 
 def together(queries: Sequence[Queries]) -> Queries:
-    """Queries of one kind, one after another."""
+    """Return queries of one kind joined one after another."""
     columns = zip(*(each.columns() for each in queries), strict=True)
     return queries[0].with_columns([torch.cat(column) for column in columns])
 
@@ -59,19 +59,19 @@ class Histories(Protocol):
     def sizes(self) -> Tensor: ...
     def max_size(self) -> int: ...
     def weight_until(self, place_BM: Tensor) -> Tensor:
-        """The weights of each history's interactions up to and with that place, added up."""
+        """Return the weights of each history's interactions up to and with that place, added up."""
 
 
 @dataclass(frozen=True)
 class Slots:
-    """How many slots each query has, and what draws for them depend on."""
+    """The number of slots of each query, and what draws for them depend on."""
 
     count: int
     key: SampleKey
     queries: Queries
 
     def fractions(self) -> Tensor:
-        """Numbers in [0, 1) for each slot: (B, M)."""
+        """Return numbers in [0, 1) for each slot: (B, M)."""
         return fractions_of(self.key, self.queries.numbers, self.count)
 
 
@@ -90,7 +90,7 @@ def uniform(histories: Histories, slots: Slots) -> Tensor:
 
 
 def time_interval_aware(histories: Histories, slots: Slots) -> Tensor:
-    """By bisection: the place at which the weights added up exceed a fraction of all of them."""
+    """Find by bisection the place at which the weights added up exceed a fraction of all of them."""
     size_B1 = histories.sizes()[:, None]
     total_B1 = histories.weight_until((size_B1 - 1).clamp_(min=0))
     goal_BM = slots.fractions().mul_(total_B1)
@@ -113,7 +113,7 @@ WEIGHTED_SAMPLING = "time_interval_aware"
 
 
 def _sort_rows(rows: Tensor) -> Tensor:
-    """In place on the host, where numpy takes a fifth of torch's time for short rows."""
+    """Sort each row; in place on the host, where numpy takes a fifth of torch's time for short rows."""
     if rows.device.type != "cpu":
         return rows.sort(dim=1).values
     rows.numpy().sort(axis=1)

@@ -26,7 +26,7 @@ class ReportCommand:
     runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN …")]
     """Folders of runs; those that differ in nothing but the seed are taken together."""
     out: Annotated[Path, arg(metavar="FILE.html")] = Path("report.html")
-    """Where the page goes; one that is there is replaced."""
+    """The file of the page; one that is there is replaced."""
     debug: bool = False
     """Show the traceback of an error."""
 
@@ -37,7 +37,7 @@ COMMAND_LINE = CommandLine(
 
 
 def parse_report(args: list[str]) -> ReportCommand:
-    """InputError with one sentence where the arguments cannot be used."""
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
         tyro.cli(ReportCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
     said = COMMAND_LINE.read(args)

@@ -1,4 +1,4 @@
-"""What a page is made of, as data: tables, facts, paragraphs, charts; templates make HTML of it.
+"""The contents of a page, as data: tables, facts, paragraphs, charts; templates make HTML of it.
 
 Text is plain everywhere: whatever comes from files is escaped when a template shows it.
 """

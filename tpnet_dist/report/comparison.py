@@ -18,7 +18,7 @@ from tpnet_dist.report.series_charts import speed_chart, validation_chart
 
 
 def comparison(all_series: Sequence[Series], dataset: str | None) -> Section:
-    """`dataset`: the paper's, if all were trained on the same."""
+    """Compare series. `dataset`: the paper's, if all were trained on the same."""
     drawn = [
         result_chart(all_series, "ap", dataset),
         result_chart(all_series, "auc", dataset),
@@ -48,7 +48,7 @@ def _what_is_compared(all_series: Sequence[Series]) -> Paragraph:
 
 
 def _figures(all_series: Sequence[Series], metric: str) -> Table | None:
-    """Settings down, series across: that is what fits a narrow screen longest."""
+    """Return a table of settings down, series across: that is what fits a narrow screen longest."""
     groups: list[tuple[str, Rows]] = []
     for setting in SETTINGS:
         rows: list[list[Cell]] = [
@@ -82,7 +82,7 @@ def _costs(all_series: Sequence[Series]) -> Table:
 
 
 def _seeds(series: Series) -> str:
-    """Figures are those of the finished ones alone."""
+    """Return the seeds as text; figures are those of the finished ones alone."""
     finished = ", ".join(map(str, series.seeds)) or "none"
     unfinished = ", ".join(map(str, series.unfinished_seeds))
     return f"{finished}; {unfinished} unfinished" if unfinished else finished

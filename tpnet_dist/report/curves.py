@@ -17,7 +17,7 @@ class EpochTime:
 
 @dataclass
 class Curve:
-    """What one seed wrote."""
+    """The losses and figures that one seed wrote."""
 
     losses: dict[int, float] = field(default_factory=dict)
     """Losses by step of the optimizer."""
@@ -60,7 +60,7 @@ class Curves:
 
 
 def read_curves(path: Path) -> Curves:
-    """A run that has written nothing yet has no curves."""
+    """Read the curves of a run; one that has written nothing yet has none."""
     curves = Curves()
     seed, seconds = None, 0.0
     for _, line in read_lines(path):

@@ -31,12 +31,12 @@ class Recognition:
 
     dataset: PaperDataset
     by: str
-    """What it was recognised by, for people."""
+    """The property that it was recognised by, for people."""
     doubts: tuple[str, ...]
 
 
 def read_event_log(folder: str, log_id: str | None) -> EventLogFacts:
-    """`log_id`: of the log the run was trained on, if the run says so."""
+    """Read what is known of a log. `log_id`: the id of the log the run was trained on, if the run says so."""
     if not folder:
         return EventLogFacts(folder, None, "the run was trained on the small log that comes with the package")
     try:

@@ -10,11 +10,11 @@ YEAR = 365 * 86400.0
 YEARLY = {"can_parl", "us_legis", "un_trade", "un_vote"}
 """Datasets whose times are years or longer."""
 FADED = 5.0
-"""What decays to e to the minus this is as good as gone."""
+"""The exponent at which a weight counts as gone: it has decayed to e to the minus this."""
 
 
 def lead(run: Run) -> str:
-    """One sentence."""
+    """Say in one sentence what the run is."""
     config = run.config
     seeds = config.training.all_seeds()
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
@@ -26,7 +26,7 @@ def lead(run: Run) -> str:
 
 
 def notices(run: Run) -> list[str]:
-    """What is unfinished, damaged or easily misread: a sentence each."""
+    """Return a sentence for each thing that is unfinished, damaged or easily misread."""
     found = []
     if run.results is None:
         found.append(_progress(run))
@@ -51,7 +51,7 @@ def _progress(run: Run) -> str:
 
 
 def _faded(run: Run) -> list[str]:
-    """On yearly data a large λ leaves the memory nothing but simultaneous events."""
+    """Warn where a large λ on yearly data leaves the memory nothing but simultaneous events."""
     memory = run.config.memory
     is_yearly = run.recognition is not None and run.recognition.dataset.key in YEARLY
     if not (is_yearly and memory.enabled and memory.walk == "decay" and memory.decay != "auto"):
@@ -70,7 +70,7 @@ def _faded(run: Run) -> list[str]:
 
 
 def tiles(run: Run) -> list[Tile]:
-    """The main figures; none where there are none."""
+    """Return the main figures; none where there are none."""
     return [*_figures(run), *_costs(run)]
 
 

@@ -44,7 +44,7 @@ class Bin:
 
 
 def loss_chart(curves: Curves) -> Chart | None:
-    """Means of a few steps in a band of all they lie between; a dot is the mean of an epoch."""
+    """Draw means of a few steps in a band of all they lie between; a dot is the mean of an epoch."""
     binned = {seed: bins(curve.losses) for seed, curve in curves.by_seed.items() if curve.losses}
     if not binned:
         return None
@@ -75,7 +75,8 @@ def bins(losses: dict[int, float]) -> list[Bin]:
 
 
 def metric_chart(curves: Curves, metric: str, best_epochs: Sequence[int]) -> Chart | None:
-    """Kinds of events by colour, validation and test by dashes; of one seed a line marks the best epoch."""
+    """Draw kinds of events by colour, validation and test by dashes; of one seed a line marks the best
+    epoch."""
     lines = {
         (seed, part, setting): points
         for seed, curve in curves.by_seed.items()
@@ -160,5 +161,5 @@ def _epoch_range(last: int) -> tuple[int, int]:
 
 
 def _top(values: Sequence[float]) -> float | None:
-    """Nothing is above 1."""
+    """Return 1 as the top of an axis whose values come near it, since nothing is above 1."""
     return 1.0 if max(values) > 0.98 else None

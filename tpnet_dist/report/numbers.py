@@ -5,7 +5,7 @@ import math
 from tpnet_dist.report.blocks import Text
 
 GAP = "–"
-"""What is shown where there is no figure."""
+"""The text that is shown where there is no figure."""
 
 
 def number(value: float, digits: int) -> str:
@@ -13,7 +13,7 @@ def number(value: float, digits: int) -> str:
 
 
 def figure(value: float | None, spread: float | None = None) -> Text:
-    """A figure of four digits, and its spread."""
+    """Return a figure of four digits, and its spread."""
     if value is None or not math.isfinite(value):
         return Text(GAP)
     return Text(number(value, 4), "" if spread is None else f"±{number(spread, 4)}")
@@ -26,7 +26,7 @@ def difference(value: float | None) -> str:
 
 
 def amount(value: float) -> str:
-    """Three digits that matter, of whole numbers all: 0.123, 12.3, 12, 1,234."""
+    """Return three digits that matter, of whole numbers all: 0.123, 12.3, 12, 1,234."""
     if not math.isfinite(value):
         return GAP
     digits = 0 if value == round(value) else max(0, 2 - math.floor(math.log10(abs(value))))
@@ -49,7 +49,7 @@ def duration(seconds: float) -> str:
 
 
 def setting_value(value: object) -> str:
-    """The value of a setting, for people."""
+    """Return the value of a setting, for people."""
     if isinstance(value, tuple | list):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, float):

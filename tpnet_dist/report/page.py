@@ -20,7 +20,7 @@ from tpnet_dist.report.series import series_of
 
 @dataclass(frozen=True)
 class ShownRun:
-    """What the page says of one run."""
+    """The page's contents on one run."""
 
     name: str
     lead: str
@@ -30,7 +30,7 @@ class ShownRun:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Runs of the same name are told apart by their paths."""
+    """Read the runs; those of the same name are told apart by their paths."""
     runs = [read_run(folder) for folder in folders]
     names = Counter(run.name for run in runs)
     return [
@@ -40,7 +40,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def write_page(folders: Sequence[Path], out: Path) -> Path:
-    """A page about the runs in these folders; one that is there is replaced."""
+    """Write a page about the runs in these folders; one that is there is replaced."""
     whole = page(read_runs(folders), datetime.now().astimezone())
     with atomic_write(out) as file:
         file.write(whole.encode())
@@ -48,7 +48,7 @@ def write_page(folders: Sequence[Path], out: Path) -> Path:
 
 
 def page(runs: Sequence[Run], now: datetime) -> str:
-    """What comes from files is text wherever it stands: the templates escape it."""
+    """Render the page. What comes from files is text wherever it stands: the templates escape it."""
     heading = ", ".join(dict.fromkeys(run.title for run in runs))
     templates = Environment(
         loader=PackageLoader("tpnet_dist.report"),

@@ -43,9 +43,9 @@ class Mark:
     name: str
     attributes: dict[str, str]
     text: str = ""
-    """What it shows, of a text."""
+    """The text that a text element shows."""
     hint: str = ""
-    """Shows where a pointer rests."""
+    """The text that is shown where a pointer rests."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Plot:
         self.marks += marks
 
     def grid_y(self, label: str, digits: int, most: int = 5) -> None:
-        """Lines across, their values at the left, what they are above them."""
+        """Draw lines across, their values at the left, what they are above them."""
         for tick in self.y.ticks(most):
             y = self.y.at(tick)
             self.add(line(self.x.start, y, self.x.stop, y, "grid"))
@@ -103,7 +103,7 @@ class Plot:
 
 
 def round_step(step: float) -> float:
-    """The next of 1, 2 and 5 times a power of ten."""
+    """Return the next of 1, 2 and 5 times a power of ten."""
     if step <= 0 or not math.isfinite(step):
         return 1.0
     power = 10.0 ** math.floor(math.log10(step))
@@ -126,7 +126,7 @@ def axis_around(
 
 
 def digits_of(axis: Axis, most: int = 5) -> int:
-    """How many the ticks of an axis need."""
+    """Return how many digits the ticks of an axis need."""
     ticks = axis.ticks(most)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 1.0
     return max(0, -math.floor(math.log10(step) + 1e-9))
@@ -157,7 +157,7 @@ def label_at(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> 
 
 
 def path(points: Points, kind: str) -> list[Mark]:
-    """Nothing of no points."""
+    """Return the marks of a path; none without points."""
     return [Mark("polyline", {"class": kind, "points": _joined(points)})] if points else []
 
 

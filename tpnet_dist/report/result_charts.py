@@ -38,7 +38,7 @@ class Shown:
     hint: str
     value: Spread
     lane: float = 0.0
-    """How far below the middle of its row, so that series do not hide one another."""
+    """The distance below the middle of its row, so that series do not hide one another."""
 
 
 Rows = dict[tuple[str, str], list[Shown]]
@@ -46,7 +46,7 @@ Rows = dict[tuple[str, str], list[Shown]]
 
 
 def result_chart(all_series: Sequence[Series], metric: str, dataset: str | None) -> Chart | None:
-    """Rows are settings; of several series each has its colour and its lane."""
+    """Draw settings as rows; of several series each has its colour and its lane."""
     rows = {
         (setting, kind): marks
         for setting in SETTINGS

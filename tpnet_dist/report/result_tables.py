@@ -17,11 +17,11 @@ BANKS = {
     "recency": "recency",
     "popularity": "popu\u200blarity",
 }
-"""Its heading breaks where a screen is narrow."""
+"""The headings of baselines, which can break where a screen is narrow."""
 
 
 def six_settings(series: Series, dataset: str | None) -> Pair | None:
-    """AP and AUC, a table each; columns that would be empty are left out."""
+    """Return AP and AUC, a table each; columns that would be empty are left out."""
     if not series.metrics() & {"ap", "auc"}:
         return None
     return Pair([_six_settings(series, dataset, metric) for metric in ("ap", "auc")])
@@ -61,7 +61,7 @@ def _has_bank(series: Series, bank: str, metric: str) -> bool:
 
 
 def ranking(series: Series, competitors: int) -> Table | None:
-    """MRR and Hits, where events were ranked among random destinations."""
+    """Return MRR and Hits, where events were ranked among random destinations."""
     shown = {name: title for name, title in RANKING.items() if name in series.metrics()}
     if not shown:
         return None

@@ -27,7 +27,7 @@ class Run:
     results: Results | None
     """Results, with what was evaluated later; None before the run is finished."""
     mrr_negatives: int
-    """Among how many destinations events were ranked; 0: they were not."""
+    """The number of destinations that events were ranked among; 0: they were not ranked."""
     curves: Curves
     log: EventLogFacts
     log_id: str | None
@@ -36,20 +36,20 @@ class Run:
     phases: list[PhaseSeconds]
     """Seconds by rank and phase of a run that was traced."""
     last_written: datetime | None
-    """When its metrics last grew."""
+    """The time at which its metrics last grew."""
 
     @property
     def title(self) -> str:
-        """What it was trained on."""
+        """The name of what it was trained on."""
         return self.recognition.dataset.name if self.recognition else self.log.name
 
     def by_seed(self) -> dict[int, SeedResults]:
-        """The results of each seed; none before the run is finished."""
+        """Return the results of each seed; none before the run is finished."""
         return self.results.seeds if self.results else {}
 
 
 def read_run(folder: Path) -> Run:
-    """InputError with one sentence where there is none."""
+    """Read a run; InputError with one sentence where there is none."""
     if not (folder / CONFIG_NAME).is_file():
         raise InputError(f"{folder}: holds no {CONFIG_NAME}, so it is no run; give the folder of a run")
     config, metrics = read_config(folder / CONFIG_NAME), folder / METRICS_NAME
@@ -73,7 +73,8 @@ def read_run(folder: Path) -> Run:
 
 
 def _with_evaluation(results: Results, later: Results) -> Results:
-    """What the run has stays as it is; speed and memory are those of training."""
+    """Add what was evaluated later. What the run has stays as it is; speed and memory are those of
+    training."""
     seeds = {
         seed: replace(own, val=_filled(own.val, also.val), test=_filled(own.test, also.test))
         if (also := later.seeds.get(seed))
@@ -84,7 +85,7 @@ def _with_evaluation(results: Results, later: Results) -> Results:
 
 
 def _filled(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
-    """`own`, and what is not there from `later`, however deep."""
+    """Return `own`, and what is not there from `later`, however deep."""
     both = {
         name: _filled(own[name], later[name])
         for name in own.keys() & later.keys()

@@ -74,7 +74,7 @@ def _about_the_figures(run: Run) -> Paragraph:
 
 
 def _not_evaluated(run: Run) -> Paragraph | None:
-    """What a reader may miss, and how to get it: training evaluates what its settings ask for."""
+    """Say what a reader may miss, and how to get it: training evaluates what its settings ask for."""
     series = Series((run,))
     missing = [
         f"{kind} negatives" for kind in KINDS if not series.figure("test", SETTINGS[0], kind, "ap")
@@ -102,7 +102,7 @@ def training_section(run: Run) -> Section | None:
 
 
 def _epochs_table(run: Run) -> Folded | None:
-    """The same as the curves, for those who do not see them."""
+    """Return the figures of the curves as a table, for those who do not see them."""
     columns = [(part, setting, metric) for metric in ("ap", "auc") for part in PARTS for setting in SETTINGS]
     shown = [
         column
@@ -131,7 +131,7 @@ def _epochs_table(run: Run) -> Folded | None:
 
 
 def costs_section(run: Run) -> Section | None:
-    """Speed, phases, exchange, memory: what the run stored of them."""
+    """Show speed, phases, exchange, memory: what the run stored of them."""
     facts = [*_speed_facts(run), *_other_facts(run)]
     shown = [
         *present(Facts("Time and memory", facts) if facts else None),
@@ -160,7 +160,7 @@ def _speed_facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _ranks(conditions: Conditions) -> str:
-    """Runs of earlier releases do not say on what device."""
+    """Return the number of ranks and their device, which runs of earlier releases do not say."""
     where = {"cpu": " on CPU cores", "cuda": " on GPUs"}.get(conditions.device or "", "")
     return amount(conditions.ranks) + where
 
@@ -192,7 +192,7 @@ def _clock(run: Run, what: str) -> str | None:
 
 
 def _other_facts(run: Run) -> list[tuple[str, str]]:
-    """Numbers that a later release stores are shown under their names."""
+    """Return numbers that a later release stores, under their names."""
     return [
         (name.replace("_", " ").replace("/", ", "), setting_value(value))
         for name, value in (flat(run.results.others) if run.results else {}).items()
@@ -238,7 +238,7 @@ def data_section(run: Run) -> Section:
 
 
 def settings_section(run: Run) -> Section:
-    """What was chosen, and, folded, everything."""
+    """Show the settings that were chosen, and, folded, all of them."""
     values, defaults = values_of(run.config), defaults_for(run.config)
     shown = {key: Text(setting_value(value), is_code=True) for key, value in values.items()}
     changed = [key for key, value in values.items() if value != defaults[key]]

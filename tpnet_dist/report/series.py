@@ -21,7 +21,7 @@ class Spread:
 
     mean: float
     std: float | None
-    """None of one seed."""
+    """The standard deviation over seeds; None for one seed."""
     count: int
 
 
@@ -48,14 +48,14 @@ class Series:
         ]
 
     def figure(self, part: str, setting: str, kind: str, metric: str) -> Spread | None:
-        """None where no seed has it."""
+        """Return a figure over seeds; None where no seed has it."""
         by_part = ({"val": results.val, "test": results.test}[part] for results in self._seed_results())
         return spread(
             [figures[setting][kind][metric] for figures in by_part if has(figures, setting, kind, metric)]
         )
 
     def bank(self, bank: str, setting: str, kind: str, metric: str) -> float | None:
-        """EdgeBank's figure for test events, the same for every seed."""
+        """Return EdgeBank's figure for test events, the same for every seed."""
         for run in self.runs:
             figures = run.results.baselines.get(bank, {}).get("test", {}) if run.results else {}
             if has(figures, setting, kind, metric):
@@ -70,7 +70,7 @@ class Series:
         return found.mean if found else None
 
     def metrics(self) -> set[str]:
-        """Which the test events have."""
+        """Return the metrics that the test events have."""
         return {
             metric
             for results in self._seed_results()
@@ -93,13 +93,13 @@ def has(figures: Figures, setting: str, kind: str, metric: str) -> bool:
 
 
 def training_speed(results: Results) -> float | None:
-    """Events per second, all ranks together."""
+    """Return events per second, all ranks together."""
     speed = results.mean.events_per_second
     return speed.train if speed else None
 
 
 def scoring_speed(results: Results) -> float | None:
-    """Events per second, all ranks together."""
+    """Return events per second, all ranks together."""
     speed = results.mean.events_per_second
     return speed.score if speed else None
 
@@ -121,7 +121,8 @@ def series_of(runs: Sequence[Run]) -> list[Series]:
 
 
 def settings_of(run: Run) -> dict[str, object]:
-    """All that results depend on, but the seed; a log whose id is known goes by it, wherever it lies."""
+    """Return all that results depend on, but the seed; a log whose id is known goes by it, wherever it
+    lies."""
     found = {
         key: value
         for key, value in values_of(run.config).items()
@@ -132,7 +133,8 @@ def settings_of(run: Run) -> dict[str, object]:
 
 
 def have_one_log(all_series: Sequence[Series]) -> bool:
-    """Whether all were trained on the same events in the same batches, so that a baseline is one for all."""
+    """Return whether all were trained on the same events in the same batches, so that a baseline is one for
+    all."""
     keys = ("data.folder", "data.batching")
     return len({tuple(settings_of(each.runs[0])[key] for key in keys) for each in all_series}) == 1
 
@@ -153,7 +155,7 @@ def _log_id(run: Run) -> str | None:
 
 
 def _shown(key: str, runs: Sequence[Run]) -> list[object]:
-    """Logs that lie, or lay, in one folder are told apart by their ids."""
+    """Return the values of a setting; logs that lie, or lay, in one folder are told apart by their ids."""
     values = [values_of(run.config).get(key, GAP) for run in runs]
     if len(set(map(repr, values))) > 1:
         return values

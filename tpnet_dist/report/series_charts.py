@@ -25,13 +25,13 @@ from tpnet_dist.report.plot import (
 from tpnet_dist.report.series import Series, training_speed
 
 SETTING = "transductive"
-"""What epochs are chosen by."""
+"""The setting whose figures choose the best epoch."""
 BAR, FOOT = 42, 46
 Points = list[tuple[int, float]]
 
 
 def validation_chart(all_series: Sequence[Series]) -> Chart | None:
-    """A line for each seed, in the colour and dashes of its series."""
+    """Draw a line for each seed, in the colour and dashes of its series."""
     lines = [
         (f"{colour(place)} dashes-{place % 3}", name, points)
         for place, series in enumerate(all_series)
@@ -55,7 +55,7 @@ def validation_chart(all_series: Sequence[Series]) -> Chart | None:
 
 
 def speed_chart(all_series: Sequence[Series]) -> Chart | None:
-    """Bars of training events per second, all ranks of a run together, the mean of its runs."""
+    """Draw bars of training events per second, all ranks of a run together, the mean of its runs."""
     speeds = [
         (place, series.name, speed)
         for place, series in enumerate(all_series)

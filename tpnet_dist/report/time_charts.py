@@ -1,4 +1,4 @@
-"""Where the time went: by epoch, and, of a run that was traced, by phase of a step and rank."""
+"""Charts of where the time went: by epoch, and, of a run that was traced, by phase of a step and rank."""
 
 from collections.abc import Sequence
 

@@ -111,14 +111,14 @@ def _seconds_per_operation() -> float:
 
 
 def _link() -> tuple[float, float]:
-    """Bytes per second between two ranks, and seconds of a trip that moves next to nothing."""
+    """Return the bytes per second between two ranks, and seconds of a trip that moves next to nothing."""
     args = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", __name__]
     large, small = map(float, _run_on_cores(args).split())
     return _LINK_ROWS // 2 * _ROW_FLOATS * 4 / (large - small), small
 
 
 def _time_trips() -> None:
-    """What each of the two ranks does; the first prints its seconds."""
+    """Time the trips that each of the two ranks makes; the first prints its seconds."""
     with join_world() as world:
         exchange, seconds = world.new_exchange(), []
         for num_rows in (_LINK_ROWS, _SMALL_ROWS):
@@ -129,12 +129,12 @@ def _time_trips() -> None:
 
 
 def _base_bytes() -> int:
-    """The largest resident set of a process that has learned from next to nothing."""
+    """Return the largest resident set of a process that has learned from next to nothing."""
     return int(_run_on_cores(["-m", "tpnet_dist.training.bare_process"]))
 
 
 def _run_on_cores(args: list[str]) -> str:
-    """What a process prints that has one thread and sees no GPU."""
+    """Return what a process prints that has one thread and sees no GPU."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [sys.executable, *args], env=environment, capture_output=True, text=True, check=False

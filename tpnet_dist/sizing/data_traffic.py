@@ -31,7 +31,8 @@ SAMPLED_BATCHES = 64
 def count_data(
     folder: Path, config: Config, num_ranks: int, device: Device
 ) -> tuple[LogShape, RowTraffic | None]:
-    """A log's shape, and of the mean rank what it exchanges; None where there is nobody or nothing to ask."""
+    """Return a log's shape, and what the mean rank exchanges; None where there is nobody or nothing to
+    ask."""
     log = EventLog(folder)
     shape = replace(log.shape, train_share=len(split_of(log, config.data).train) / len(log))
     if num_ranks == 1 or not needs_of(config).rows:
@@ -65,7 +66,7 @@ class DataTraffic:
         return counter.count([self.learned(rank, num_ranks, counted) for rank in range(num_ranks)])
 
     def recorded(self, stop: int) -> Iterator[MemoryRequest[object]]:
-        """The first batches, as they are recorded where nobody scores them."""
+        """Yield the first batches, as they are recorded where nobody scores them."""
         for number, batch in enumerate(batches_to_record(self.log, self.everything, self.plan)):
             if number == stop:
                 return
@@ -74,7 +75,7 @@ class DataTraffic:
     def learned(
         self, rank: int, num_ranks: int, first: int, stop: int | None = None
     ) -> Iterator[MemoryRequest[object]]:
-        """Batches as a rank learns from them or scores them: with negatives and neighbours."""
+        """Yield batches as a rank learns from them or scores them: with negatives and neighbours."""
         planner = planner_of(
             self.config,
             self.log,

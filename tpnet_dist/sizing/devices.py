@@ -15,7 +15,7 @@ from tpnet_dist.sizing.rank_memory import RankMemory
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """What one rank computes on. Bytes and seconds; see devices.toml for each figure."""
+    """The device that one rank computes on. Bytes and seconds; see devices.toml for each figure."""
 
     title: str
     source: str
@@ -27,9 +27,10 @@ class Device:
     host_memory_bytes: int
     ranks_per_host: int
     base_bytes: int
-    """What a process holds before it has any data, on the device."""
+    """The bytes that a process holds on the device before it has any data."""
     host_base_bytes: int = 3_000_000_000
-    """The same in host memory, beside a GPU; assumed, see devices.toml."""
+    """The bytes that a process beside a GPU holds in host memory before it has any data; assumed, see
+    devices.toml."""
     bfloat16_flops: float | None = None
     tf32_flops: float | None = None
     flops_share: float = 0.7
@@ -45,7 +46,7 @@ class Device:
     host_seconds_per_slot: float = 4e-7
     """Seconds to find a neighbour and plan the fetch of its row, on a core of the host."""
     interpreter_share: float = 0.5
-    """Of planning, the share that holds Python's interpreter, so that no operation is started meanwhile."""
+    """The share of planning that holds Python's interpreter, so that no operation is started meanwhile."""
     is_host: bool = False
     """Whether rows, model and planning share the same cores and the same memory."""
 
@@ -79,7 +80,7 @@ class Device:
         return RankMemory(self.host_memory_bytes - sharers * self.base_bytes, sharers, is_host=True)
 
     def rate(self, precision: str = "float32") -> float:
-        """Operations per second in matrix products that can be hoped for."""
+        """Return the operations per second in matrix products that can be hoped for."""
         faster = {"bfloat16": self.bfloat16_flops, "tf32": self.tf32_flops}.get(precision)
         return (faster or self.flops) * self.flops_share
 
@@ -104,12 +105,13 @@ class Device:
         return min(within, self.network_bandwidth * self.network_share)
 
     def seconds_to_meet(self, num_ranks: int) -> float:
-        """Latency of a collective: what two ranks take, for each doubling of the ranks, as in a tree."""
+        """Return the latency of a collective: what two ranks take, for each doubling of the ranks, as in a
+        tree."""
         return self.seconds_per_collective * (num_ranks - 1).bit_length()
 
 
 def device_named(name: str) -> Device:
-    """One of devices.toml, or a TOML file of one's own."""
+    """Read a device of devices.toml, or of a TOML file of one's own."""
     if name.endswith(".toml"):
         return _from_file(Path(name))
     tables = tomllib.loads(files("tpnet_dist.sizing").joinpath("devices.toml").read_text())

@@ -19,25 +19,25 @@ from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.event_run import EventRun
 from tpnet_dist.memory.kernels import Clocks
 from tpnet_dist.memory.pipeline import MemoryRequest
-from tpnet_dist.memory.run_exchange import ID_BYTES, NOTICE_BYTES, reply_bytes
+from tpnet_dist.memory.run_exchange import IdRoom, reply_bytes
 from tpnet_dist.memory.run_length import MOST_BATCHES, MOST_EVENTS, RunLength, in_runs
 from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
 from tpnet_dist.models.registry import needs_of
 from tpnet_dist.sizing.memory_sizes import clock_bytes_of, memory_nodes, memory_width, walk_of, wire_dtype
 
 _RANDOM_RUNS = 2
-"""How many runs of a random graph are planned; the last is counted, when some rows are there from those
-before."""
+"""The number of runs of a random graph that are planned; the last is counted, when some rows are there from
+those before."""
 
 
 @dataclass(frozen=True)
 class RowTraffic:
-    """Of one rank."""
+    """The rows that are exchanged for one rank."""
 
     batches: int = 0
     rows_borrowed: int = 0
     bytes: int = 0
-    """Sent by anybody on this rank's behalf: ids, and the layers that answer them."""
+    """Bytes sent by any rank on this rank's behalf: ids, and the layers that answer them."""
 
     def __add__(self, other: "RowTraffic") -> "RowTraffic":
         return RowTraffic(
@@ -67,7 +67,7 @@ class TrafficCounter:
             )
             for rank in range(num_ranks)
         ]
-        self.run_length = RunLength(settings.run_batches)
+        self.run_length, self.id_room = RunLength(settings.run_batches), IdRoom()
 
     @property
     def rows_held(self) -> int:
@@ -104,16 +104,22 @@ class TrafficCounter:
                 for rank, run in enumerate(of_ranks)
             ]
             self.run_length.learn(len(of_ranks[0]), max(plan.fit for plan in plans))
-            counted = [_traffic_of(plan, self._layer_bytes, self._clock_bytes) for plan in plans]
+            most = max(int(np.diff(plan.asked.border_R).max()) for plan in plans)
+            counted = [
+                _traffic_of(plan, self._layer_bytes, self._clock_bytes, self.id_room, most) for plan in plans
+            ]
+            self.id_room.learn(most)
             open_runs = [[plan] for plan in plans]
             traffic = [total + now for total, now in zip(traffic, counted, strict=True)]
         return traffic
 
 
-def _traffic_of(plan: RunPlan, layer_bytes: int, clock_bytes: int) -> RowTraffic:
-    num_rows, num_others = len(plan.asked.row_A), len(plan.asked.border_R) - 2
+def _traffic_of(
+    plan: RunPlan, layer_bytes: int, clock_bytes: int, id_room: IdRoom, most_asked: int
+) -> RowTraffic:
+    counts = np.diff(plan.asked.border_R)
     lent = sum(sum(reply_bytes(part, layer_bytes, clock_bytes)) for part in plan.asked.early_and_late())
-    return RowTraffic(plan.num_batches, num_rows, NOTICE_BYTES * num_others + ID_BYTES * num_rows + lent)
+    return RowTraffic(plan.num_batches, int(counts.sum()), id_room.bytes_to_ask(counts, most_asked) + lent)
 
 
 def expected_traffic(config: Config, log: LogShape, num_ranks: int) -> RowTraffic:
@@ -152,17 +158,20 @@ def _of_random_graph(
     clocks = Clocks.zeros(0, with_degree=False)
     borrowed = BorrowedRows(num_nodes, num_nodes - own, torch.empty(0, 1 + hops * timescales, 0), clocks)
     border = np.arange(0, num_batches * batch_size + 1, batch_size)
+    id_room, most = IdRoom(), 0
     for _ in range(_RANDOM_RUNS):
+        id_room.learn(most)
         src, dst = draws.integers(0, num_nodes, (2, num_batches * batch_size))
         run = EventRun.from_columns(src, dst, np.zeros(len(src)), border)
         nodes = [np.unique(draws.integers(0, num_nodes, slots)) for _ in range(num_batches)]
         plan = plan_run(
             run, nodes, blocks=blocks, rank=0, borrowed=borrowed, hops=hops, timescales=timescales
         )
-    return _traffic_of(plan, layer_bytes, clock_bytes)
+        most = int(np.diff(plan.asked.border_R).max())
+    return _traffic_of(plan, layer_bytes, clock_bytes, id_room, most)
 
 
 def mean_traffic(of_ranks: Sequence[RowTraffic]) -> RowTraffic:
-    """Of a rank."""
+    """Return the mean traffic of a rank."""
     total, share = sum(of_ranks, RowTraffic()), len(of_ranks)
     return RowTraffic(total.batches // share, total.rows_borrowed // share, total.bytes // share)

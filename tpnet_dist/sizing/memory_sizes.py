@@ -20,7 +20,7 @@ found."""
 
 
 class LogSize(Protocol):
-    """What sizes depend on: a log, or the idea of one."""
+    """The size of a log that exists, or of one that is only planned."""
 
     @property
     def num_nodes(self) -> int: ...
@@ -28,14 +28,15 @@ class LogSize(Protocol):
 
 
 def slots_of(config: Config, events: int) -> int:
-    """Nodes of so many training events: two ends, a negative, and the neighbours of each."""
+    """Return the number of nodes of so many training events: two ends, a negative, and the neighbours of
+    each."""
     return events * 3 * (1 + needs_of(config).neighbors)
 
 
 def step_bytes_of(config: Config, log: LogSize, num_ranks: int) -> int:
-    """What a rank works with in a training step, at the least: the rows of neighbours, slot by slot and once
-    more in the order of their products, and what the model keeps. Other layers come on top. Of ranks with
-    uneven slices the mean, since those of a host share its memory."""
+    """Return the least memory that a rank works with in a training step: the rows of neighbours, slot by slot
+    and once more in the order of their products, and what the model keeps. Other layers come on top. For
+    ranks with uneven slices this is the mean, since those of a host share its memory."""
     events, spec = -(-config.training.batch_size // num_ranks), spec_of(config)
     needs = spec.needs(config)
     row = row_bytes_of(config, log) if needs.rows else 0
@@ -85,5 +86,6 @@ def memory_nodes(config: Config, log: LogSize) -> int:
 
 
 def padding_node_of(config: Config, log: LogSize) -> int | None:
-    """The released code has a node of its own for empty neighbour slots; here it comes after all others."""
+    """Return the node that the released code has for empty neighbour slots; here it comes after all
+    others."""
     return log.num_nodes if needs_of(config).padding_node else None

@@ -26,11 +26,11 @@ from tpnet_dist.models.registry import needs_of, spec_of
 from tpnet_dist.sizing.memory_sizes import memory_width
 
 _FEW, _MORE = 4, 12
-"""Events of the two slices."""
+"""The numbers of events of the two slices."""
 _SPECIAL = ("gelu", "log1p", "exp", "cos", "sin", "tanh", "sigmoid", "softplus", "rsqrt")
 _GATHERS = ("index", "gather", "embedding")
 _ENDS = 3
-"""Source, destination, negative."""
+"""The ends of an event in training: source, destination, negative."""
 
 Act = Callable[[nn.Module, LinkBatch], float]
 """Runs the model; returns the bytes it kept for later."""
@@ -41,19 +41,19 @@ class Cost:
     """The cost of one pass over a slice, on one rank."""
 
     flops: float = 0.0
-    """Operations in matrix products."""
+    """The number of operations in matrix products."""
     bytes: float = 0.0
-    """Read and written by all other operations."""
+    """The bytes that all other operations read and write."""
     special: float = 0.0
-    """Exponentials, error functions and the like."""
+    """The number of exponentials, error functions and the like."""
     operations: float = 0.0
     saved_bytes: float = 0.0
-    """Kept from forward to backward."""
+    """The bytes that are kept from forward to backward."""
     largest_bytes: float = 0.0
     """Bytes of the largest tensor, beside which its gradient and a copy are made."""
 
     def grown(self, other: "Cost", times: float) -> "Cost":
-        """This one and `times` what the other has more."""
+        """Return this cost and `times` what the other has more."""
         pairs = zip(astuple(self), astuple(other), strict=True)
         return Cost(*(mine + times * (theirs - mine) for mine, theirs in pairs))
 
@@ -93,7 +93,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _not_in_place(func: OpOverload) -> object:
-    """The operation as torch's register of costs knows it: `addmm` for `addmm_`."""
+    """Return the operation as torch's register of costs knows it: `addmm` for `addmm_`."""
     name = func._overloadpacket.__name__
     return getattr(torch.ops.aten, name.removesuffix("_"), func._overloadpacket)
 
@@ -151,7 +151,7 @@ def _count(config: Config, log: LogShape, num_events: int, act: Act, on_gpu: boo
 
 
 def _learn(model: nn.Module, query: LinkBatch) -> float:
-    """Returns the bytes that were kept for the backward pass, each storage once."""
+    """Learn from a batch; return the bytes that were kept for the backward pass, each storage once."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept: dict[int, int] = {}
 
@@ -181,7 +181,7 @@ def _model(config: Config, log: LogShape) -> nn.Module:
 
 
 def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
-    """Full neighbour slots of distinct nodes: the most a slice can ask."""
+    """Return a batch of full neighbour slots of distinct nodes: the most a slice can ask."""
     needs = needs_of(config)
     slots, layers = needs.neighbors, config.memory.layers
     num_ends, num_slots = num_events * _ENDS, num_events * _ENDS * slots
@@ -212,7 +212,7 @@ def few_events(config: Config, log: LogShape, num_events: int) -> LinkBatch:
 
 
 def _further_hops(config: Config, log: LogShape, num_slots: int) -> tuple[Hop, ...]:
-    """Each slot of a hop is a row of its own in the next."""
+    """Return further hops in which each slot of a hop is a row of its own in the next."""
     needs = needs_of(config)
     slots, hops = needs.neighbors, list[Hop]()
     for number in range(2, needs.hops + 1):

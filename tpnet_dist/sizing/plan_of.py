@@ -48,7 +48,7 @@ class Plan:
     remedies: list[str]
     largest: LogShape | None
     traffic: RowTraffic
-    """Of one rank."""
+    """The traffic of one rank."""
     is_counted: bool
     """Whether traffic was counted from a real log; else it is expected for a random one."""
     exchanged_bytes: int
@@ -91,7 +91,7 @@ class Plan:
 def make_plan(
     config: Config, log: LogShape, num_ranks: int, device: Device, counted: RowTraffic | None = None
 ) -> Plan:
-    """`counted`: the mean rank's traffic, where there is a log to count it from."""
+    """Plan a training. `counted`: the mean rank's traffic, where there is a log to count it from."""
     if len(log) > MAX_EVENTS:
         raise InputError(
             f"the log has {len(log):,} events, but the neighbour index of a run holds up to {MAX_EVENTS:,}; "
@@ -127,7 +127,8 @@ def make_plan(
 
 
 def with_an_event_each(config: Config, num_ranks: int) -> Config:
-    """More ranks than a batch has events would leave some without work: it is planned with one for each."""
+    """Return settings with an event for each rank: more ranks than a batch has events would leave some
+    idle."""
     size = max(config.training.batch_size, num_ranks)
     return replace(config, training=replace(config.training, batch_size=size))
 

@@ -32,16 +32,16 @@ PLACES: dict[str, Place] = {"neighbors": "host", "features": "host", "host_base"
 STATES_PER_WEIGHT = 4
 """Weight, gradient, two moments of Adam. Gradients travel where they lie."""
 _SHARE_TO_BORROW = 8
-"""By default borrowed rows take one part in so many of a rank's RAM."""
+"""The divisor of a rank's RAM that gives the default share of borrowed rows."""
 _PLACES_OF_GRADIENTS = 2
 """Tensors beside the largest one: its gradient, and that before it."""
 _PLACES_ON_THE_WAY = 2
-"""How often borrowed rows lie on their way, beside where they end up: as they are lent, and as they
-arrived."""
+"""The number of places that borrowed rows take on their way, beside where they end up: as they are lent, and
+as they arrived."""
 _HELD_BY_MALLOC = 1.35
-"""On cores: no two batches have buffers of the same sizes, and malloc, which keeps them, is left with holes.
-Measured after a dozen steps at 1e5 to 1e7 edges on one and two ranks: 1.28 to 1.48 times what is in use;
-after thousands of steps of UCI 1.9 times."""
+"""The factor by which malloc holds more than is in use on cores: no two batches have buffers of the same
+sizes, and malloc, which keeps them, is left with holes. Measured after a dozen steps at 1e5 to 1e7 edges on
+one and two ranks: 1.28 to 1.48 times what is in use; after thousands of steps of UCI 1.9 times."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +54,13 @@ class NeededBytes:
     neighbors: int
     """Neighbour indexes of training events, and of all."""
     clocks: int
-    """When each of its nodes had its last event; those of borrowed rows are counted with them."""
+    """Times of its nodes' last events; those of borrowed rows are counted with the rows."""
     weights: int
     """Weights, with gradients and the optimizer's state."""
     step: int
-    """What a step works with, at the least."""
+    """The least bytes that a step works with."""
     borrowed_rows: int
-    """How many they are."""
+    """The number of these copies, not their bytes."""
 
     def parts(self) -> list[tuple[str, int]]:
         return [
@@ -73,18 +73,19 @@ class RankBytes(NeededBytes):
     """The bytes of the largest rank, with all that comes on top."""
 
     activations: int
-    """What a step is counted to take beyond its least."""
+    """The bytes that a step is counted to take beyond its least."""
     in_flight: int
     """Rows fetched for the batches ahead, and on their way."""
     features: int
-    """Mapped from files, read as they are needed: the most of it that a host may come to hold."""
+    """Features mapped from files and read as they are needed: the most of them that a host may come to
+    hold."""
     base: int
-    """What a process holds before it has any data, on its device."""
+    """The bytes that a process holds on its device before it has any data."""
     host_base: int
-    """The same on its host; 0 where that is the device."""
+    """The bytes that a process holds on its host before it has any data; 0 where that is the device."""
 
     def on(self, place: Place, device: Device) -> int:
-        """On a host without GPUs everything is in one place."""
+        """Return the bytes in a place; on a host without GPUs everything is in one place."""
         if device.is_host:
             return self.total if place == "device" else 0
         return sum(value for name, value in self.parts() if PLACES.get(name, "device") == place)
@@ -97,7 +98,8 @@ class RankBytes(NeededBytes):
 def needed_bytes(
     config: Config, log: LogShape, num_ranks: int, memory: RankMemory, *, neighbors: int, rank: int = 0
 ) -> NeededBytes:
-    """`neighbors`: bytes of its neighbour index that are not there yet."""
+    """Return the bytes that a rank needs. `neighbors`: bytes of its neighbour index that are not there
+    yet."""
     weights = weight_count(config, log) * weight_dtype(config).itemsize * STATES_PER_WEIGHT
     step, rows, clocks, borrowed_rows = step_bytes_of(config, log, num_ranks), 0, 0, 0
     if needs_of(config).rows:
@@ -132,7 +134,7 @@ def rows_to_borrow(asked: int | None, row_bytes: int, *, remote: int, free: int,
 
 
 def remote_nodes(config: Config, log: LogShape, num_ranks: int, rank: int) -> int:
-    """Whose rows are other ranks'."""
+    """Return the number of nodes whose rows are other ranks'."""
     nodes = memory_nodes(config, log)
     return nodes - len(range(*Blocks(nodes, num_ranks).range_of(rank)))
 

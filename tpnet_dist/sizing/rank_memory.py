@@ -10,7 +10,7 @@ from tpnet_dist.errors import InputError
 
 @dataclass(frozen=True)
 class Part:
-    """What a rank must hold of one thing, where it computes."""
+    """The bytes of one thing that a rank must hold where it computes."""
 
     name: str
     num_bytes: int
@@ -23,9 +23,9 @@ class RankMemory:
     """The memory of a GPU, or of a host and all its ranks."""
 
     free: int
-    """Before any rank holds a part of the run."""
+    """The bytes that are free before any rank holds a part of the run."""
     sharers: int
-    """How many ranks live on it: those of a host share it; a GPU is a rank's own."""
+    """The number of ranks that use it: those of a host share it; a GPU is a rank's own."""
     is_host: bool
     """Whether it is a host's: then neighbours and clocks, which are there in any case, lie beside rows and
     weights."""

@@ -145,7 +145,7 @@ def _ranks_and_batches(plan: Plan) -> str:
 
 
 def three_digits(number: int) -> int:
-    """Rounded down to that many."""
+    """Round down to three digits."""
     unit: int = 10 ** max(0, len(str(number)) - 3)
     return number // unit * unit
 

@@ -36,15 +36,15 @@ class StepTime:
     """Seconds of one step on one rank."""
 
     products: float
-    """Matrix products."""
+    """Seconds of matrix products."""
     memory: float
     """All other operations of the model and the optimizer, and rows passing by."""
     calls: float
     """Starting operations, one after another; on a GPU with what planning keeps the interpreter from it."""
     host: float
-    """Looking up neighbours, planning exchanges."""
+    """Seconds of looking up neighbours and planning exchanges."""
     link: float
-    """Rows and gradients between ranks."""
+    """Seconds of rows and gradients on their way between ranks."""
     is_host: bool
 
     @property
@@ -54,13 +54,13 @@ class StepTime:
         return max(self.products + self.memory, self.calls, self.host, self.link)
 
     def times(self, count: int) -> "StepTime":
-        """So many of them."""
+        """Return the time of so many steps."""
         parts = {name: count * getattr(self, name) for name in _PARTS}
         return StepTime(**parts, is_host=self.is_host)
 
     @property
     def bottleneck(self) -> str:
-        """The part that takes longest; for a GPU, which of those that go on side by side."""
+        """The part that takes longest; for a GPU, the longest of those that go on side by side."""
         parts = {name: getattr(self, name) for name in _PARTS}
         if not self.is_host:
             kernels = {name: parts.pop(name) for name in ("products", "memory")}
@@ -95,7 +95,8 @@ def training_step_time(
 
 
 def _gradient_seconds(weight_bytes: int, num_ranks: int, device: Device) -> float:
-    """Each rank passes all but its own part on twice: to be summed, and as a sum."""
+    """Return the seconds for gradients: each rank passes all but its own part on twice, to be summed, and as
+    a sum."""
     sent = 2 * weight_bytes * (num_ranks - 1) / num_ranks
     return sent / device.ring_bytes_per_second(num_ranks) + device.seconds_to_meet(num_ranks)
 
@@ -110,7 +111,7 @@ def scoring_step_time(
 
 
 def _on(device: Device, cost: Cost) -> Cost:
-    """On a GPU with the operations around the model."""
+    """Return the cost of the model on a device; on a GPU with the operations around the model."""
     return cost if device.is_host else replace(cost, operations=cost.operations + OPERATIONS_BESIDE_MODEL)
 
 

@@ -17,7 +17,7 @@ _MOST_RANKS = 4096
 
 @dataclass(frozen=True)
 class PlaceBytes:
-    """What is needed and what there is, on a device or on a host with all its ranks."""
+    """The bytes that are needed and those that there are, on a device or on a host with all its ranks."""
 
     place: Place
     needed: int
@@ -46,7 +46,7 @@ def fits(config: Config, log: LogShape, num_ranks: int, device: Device) -> bool:
 
 
 def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> Iterator[str]:
-    """Single changes after which the log fits, the least harmful first."""
+    """Yield single changes after which the log fits, the least harmful first."""
     ranks = num_ranks
     while ranks <= _MOST_RANKS and not fits(config, log, ranks, device):
         ranks *= 2
@@ -86,7 +86,7 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
 
 
 def largest_log(config: Config, like: LogShape, num_ranks: int, device: Device) -> LogShape | None:
-    """The largest of the same kind that fits, to three digits; None if none does."""
+    """Return the largest log of the same kind that fits, to three digits; None if none does."""
     low, high = 0.0, 1.0
     while fits(config, like.scaled(high), num_ranks, device):
         low, high = high, 2 * high

@@ -1,4 +1,4 @@
-"""How much memory a process takes that has all of a trainer but data: prints the bytes."""
+"""Prints how many bytes of memory a process takes that has all of a trainer but data."""
 
 import torch
 

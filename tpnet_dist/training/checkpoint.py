@@ -135,7 +135,8 @@ class CheckpointFolder:
             )
 
     def _with_best(self, progress: Progress) -> Progress:
-        """A run that goes on ends with the best weights, so they must be there.
+        """Return progress with its best weights. A run that goes on ends with the best weights, so they must
+        be there.
 
         They may be of a later epoch than this checkpoint knows of: those it knew were replaced, then the run
         was killed or a later checkpoint damaged. Epochs that are repeated have to surpass what is there.
@@ -178,13 +179,13 @@ class CheckpointFolder:
 
 
 def newest_step_facts(folder: Path) -> dict[str, Any] | None:
-    """What the newest checkpoint that is whole says of its run; None if there is none."""
+    """Return what the newest checkpoint that is whole says of its run; None if there is none."""
     found = _newest_whole(folder)
     return None if found is None else found[1]
 
 
 def newest_optimizer(folder: Path) -> OptimizerState:
-    """The optimizer's state in the newest checkpoint that is whole; empty if there is none."""
+    """Return the optimizer's state in the newest checkpoint that is whole; empty if there is none."""
     found = _newest_whole(folder)
     return {} if found is None else _sorted_out(read_tensors(found[0]))[1]
 

@@ -25,11 +25,11 @@ from tpnet_dist.training.run_folder import RunFolder, seed_folder
 from tpnet_dist.training.weights_file import read_state
 
 BEFORE_NAME = "before.json"
-"""What the weights of the other run came to, in a seed's folder of checkpoints."""
+"""The file, in a seed's folder of checkpoints, of the figures of the other run's weights."""
 
 
 def log_id_of(run: RunFolder) -> str | None:
-    """The log that a run is of; None if it has saved nothing yet."""
+    """Return the log that a run is of; None if it has saved nothing yet."""
     results = run.results()
     if results is not None and results.run is not None:
         return results.run.data.log_id
@@ -46,11 +46,12 @@ class Prefix:
 
     log_id: str
     said: str
-    """What happened, for people."""
+    """The sentence that tells people what happened."""
 
 
 def prefix_of(run_dir: Path, config: Config) -> Prefix | None:
-    """None if the run is of the log as it is, or there is none yet."""
+    """Return the version that a run began with; None if the run is of the log as it is, or there is none
+    yet."""
     if not (run_dir / CONFIG_NAME).is_file():
         return None
     log_id, manifest = log_id_of(RunFolder(run_dir)), EventLog(config.data.folder).manifest
@@ -66,7 +67,7 @@ def prefix_of(run_dir: Path, config: Config) -> Prefix | None:
 
 
 def settled(config: Config, run_dir: Path | None, *, learn_old_test: bool) -> Config:
-    """The settings of a run that goes on from another: what the other one was is said in them."""
+    """Return the settings of a run that goes on from another: what the other one was is said in them."""
     if not config.training.continue_from:
         return config
     if run_dir is not None and (run_dir / CONFIG_NAME).is_file():
@@ -98,11 +99,11 @@ class OtherRun:
     path: Path
     config: Config
     log: EventLog
-    """As it was for that run."""
+    """The log as it was for that run."""
 
     @classmethod
     def of(cls, path: Path, config: Config) -> "OtherRun":
-        """`config`: of the run that goes on."""
+        """Open the other run. `config`: the settings of the run that goes on."""
         run = RunFolder.open(path)
         own = run.config()
         if missing := set(config.training.all_seeds()) - set(own.training.all_seeds()):
@@ -128,28 +129,28 @@ class OtherRun:
 
     @property
     def width(self) -> int:
-        """Of its rows: more events would make them wider by default."""
+        """The width of its rows: more events would make them wider by default."""
         return self.config.memory.width or default_width(len(self.log), self.log.num_nodes)
 
     def held_out(self) -> tuple[int, int]:
-        """Its test part."""
+        """Return the events of its test part."""
         part = events_of_test_part(self.log, self.config.data.test_share)
         return part.start, part.stop
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a seed starts from."""
+    """The state that a seed starts from."""
 
     weights: dict[str, Any]
     epoch: int
-    """Of the weights, in their own run: rows start from its random features."""
+    """The epoch that the weights are of, in their own run: rows start from its random features."""
     optimizer: OptimizerState
     path: Path
 
 
 def start_of(config: Config, seed: int) -> Start:
-    """The best weights of the same seed of the other run, and its optimizer's newest state."""
+    """Return the best weights of the same seed of the other run, and its optimizer's newest state."""
     run = Path(config.training.continue_from)
     folder = seed_folder(run, seed)
     path = folder / BEST_NAME
@@ -162,7 +163,7 @@ def start_of(config: Config, seed: int) -> Start:
 
 
 def read_before(folder: Path) -> dict[str, Figures] | None:
-    """What was measured when the seed began; None if it has not been."""
+    """Return what was measured when the seed began; None if nothing was."""
     path = folder / BEFORE_NAME
     if not path.is_file():
         return None

@@ -23,7 +23,7 @@ _COLUMNS = {
 
 
 def read_curves(run: Path) -> pl.DataFrame:
-    """A row for each training step (`kind` is `step`) and one for each validated epoch (`eval`).
+    """Return a row for each training step (`kind` is `step`) and one for each validated epoch (`eval`).
 
     The loss of an epoch is the mean of its steps; its figures have columns such as
     `val/transductive/random/ap`. A run that has written nothing yet has no rows.

@@ -87,7 +87,7 @@ def _fill(settings: dict[str, Any], key: str, value: Any) -> None:  # noqa: ANN4
 
 
 def _fill_in_bfloat16(settings: dict[str, Any], config: TrainingConfig) -> None:
-    """Weights in bfloat16 only if asked for: false leaves them float32, and rounding to the model."""
+    """Fill in bfloat16 weights only if asked for: false leaves them float32, and rounding to the model."""
     section, name = _section(settings, "bf16.enabled")
     computes_so = config.precision == "bfloat16"
     wanted = section.get(name, False)

@@ -1,4 +1,4 @@
-"""Who computes gradients, lets them meet over the ranks, and makes new weights of them."""
+"""Engines, which compute gradients, let them meet over the ranks, and make new weights of them."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,8 +13,8 @@ from tpnet_dist.distributed.ordered_sum import AllToAllTime, needs_order, ordere
 from tpnet_dist.training.microbatch_scorer import MicrobatchScorer
 
 OptimizerState = dict[str, dict[str, Any]]
-"""What Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on every rank
-and from every engine."""
+"""The state that Adam keeps of each weight, by its name: `step`, `exp_avg`, `exp_avg_sq`; whole, the same on
+every rank and from every engine."""
 Weights = dict[str, Tensor]
 
 
@@ -35,7 +35,7 @@ def adam_settings(device_type: str) -> dict[str, Any]:
 
 
 class Engine(Protocol):
-    """What a training step needs to learn."""
+    """The methods by which a training step learns."""
 
     def batch(self, *, is_last: bool) -> AbstractContextManager[None]:
         """Enclose scoring and learning from one batch of a step; with the last one gradients travel."""
@@ -50,7 +50,8 @@ class Engine(Protocol):
         """Make new weights; forget the gradients."""
 
     def exposed_seconds(self) -> float:
-        """How long the last gradients still travelled when all were computed, if someone asked before."""
+        """Return how long the last gradients still travelled when all were computed, if someone asked
+        before."""
 
     def weights(self) -> Weights:
         """Return the whole weights by name, as exact as they are kept; every rank must call it."""
@@ -93,15 +94,16 @@ class DdpEngine:
         self._optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, **adam)
 
     def _let_the_group_end(self) -> None:
-        """A group of ranks ends with its last owner, and waits for its threads, which may want the GIL.
-        Python's wrapper lets go of the GIL meanwhile, data parallelism's reducer does not: both would wait
-        for ever. What an object holds is freed in the order it was given: give the wrapper again, last."""
+        """Let Python's wrapper of the group be freed last. A group of ranks ends with its last owner, and
+        waits for its threads, which may want the GIL. Python's wrapper lets go of the GIL meanwhile, data
+        parallelism's reducer does not: both would wait for ever. What an object holds is freed in the order
+        it was given: give the wrapper again, last."""
         self._scorer.__dict__["process_group_until_the_end"] = self._scorer.process_group
 
     def _settle_order_of_sums(self) -> None:
-        """After the first gradients of a process data parallelism orders weights anew, and an all-reduce over
-        three ranks of GPUs depends on the place of a weight. A run that goes on must not notice: have it done
-        before."""
+        """Have weights ordered as they are after the first gradients. Data parallelism orders them anew then,
+        and an all-reduce over three ranks of GPUs depends on the place of a weight; a run that goes on must
+        not notice."""
         [[something]] = self._scorer(None)
         something.backward()
         self._scorer.zero_grad(set_to_none=True)

@@ -13,7 +13,7 @@ from tpnet_dist.files.typed_json import from_json
 
 METRICS_NAME = "metrics.jsonl"
 _LAST_BYTES = 1 << 16
-"""Of the file, in which the last whole line is."""
+"""The bytes at the end of the file in which the last whole line is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class EpochLine(MetricsLine):
     val: Figures = field(default_factory=dict)
     test: Figures = field(default_factory=dict)
     exchange: dict[str, float] = field(default_factory=dict)
-    """What ranks exchanged; empty on one rank."""
+    """The amounts that ranks exchanged; empty on one rank."""
 
 
 def parse_line(text: str) -> StepLine | EpochLine:

@@ -15,7 +15,7 @@ from tpnet_dist.batches.link_batches import Microbatch
 from tpnet_dist.models.link_batch import LinkBatch
 
 COMPILED_PREFIX = "_orig_mod."
-"""Of the names of weights of a compiled model."""
+"""The prefix that names of weights have in a compiled model."""
 
 
 class MicrobatchScorer(nn.Module):
@@ -33,7 +33,8 @@ class MicrobatchScorer(nn.Module):
         self._is_on_host = next(model.parameters()).device.type == "cpu"
 
     def forward(self, microbatches: Sequence[Microbatch] | None) -> list[list[Tensor]]:
-        """Logits of each link batch; without microbatches, something that every weight has a part in."""
+        """Return the logits of each link batch; without microbatches, something that every weight has a part
+        in."""
         if microbatches is None:
             return [[torch.stack([weight.sum() for weight in self.model.parameters()]).sum()]]
         if len(microbatches) == 1 and not self._is_on_host:

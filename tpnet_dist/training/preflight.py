@@ -1,4 +1,4 @@
-"""What a run takes, before it takes it: `--check`, and the refusal of what does not fit."""
+"""Checks what a run takes before it takes it: `--check`, and the refusal of what does not fit."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,8 @@ class Preflight:
 
     @classmethod
     def of(cls, config: Config, world: World, log_id: str | None = None) -> "Preflight":
-        """Read the log, but none of its features; refuse what a run would refuse. `log_id`: as it was "
-        "then."""
+        """Read the log, but none of its features; refuse what a run would refuse. `log_id`: the id of the
+        version to read."""
         preflight = world.on_every_rank(lambda: cls._on_this_rank(config, world, log_id))
         world.on_every_rank(preflight.require_fits)
         world.on_every_rank(lambda: check_compile(config.training, world.device.type))

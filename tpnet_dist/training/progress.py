@@ -1,4 +1,4 @@
-"""Where a seed's training stands; saved whole with every checkpoint."""
+"""The state of a seed's training; saved whole with every checkpoint."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ class Progress:
         self.decide_whether_done(config)
 
     def decide_whether_done(self, config: TrainingConfig) -> None:
-        """Decide it anew where a run goes on, since it may have been given more epochs."""
+        """Decide anew whether a run that goes on is done, since it may have been given more epochs."""
         is_last = self.epoch >= config.epochs
         has_stalled = self.epoch - 1 - self.best_epoch >= config.patience
         is_stopped = config.max_steps is not None and self.step >= config.max_steps

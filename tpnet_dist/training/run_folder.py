@@ -138,7 +138,7 @@ class RunFolder:
 
 
 def seed_folder(run: Path, seed: int) -> Path:
-    """Where a seed's checkpoints are."""
+    """Return the folder of a seed's checkpoints."""
     return run / "checkpoints" / f"seed-{seed}"
 
 
@@ -153,7 +153,7 @@ def _with_folder_resolved(config: Config) -> dict[str, object]:
 
 
 def _is_longer(before: Mapping[str, object], now: Mapping[str, object]) -> bool:
-    """Whether a run may last longer than it might, and nothing shorter; None is no limit."""
+    """Return whether a run may last longer than it might, and nothing shorter; None is no limit."""
     limits = [
         [math.inf if values[key] is None else float(str(values[key])) for values in (before, now)]
         for key in LENGTH_KEYS

@@ -1,4 +1,4 @@
-"""What a run writes as it goes: metrics line by line, and scalars for TensorBoard."""
+"""Writes a run's output as it goes: metrics line by line, and scalars for TensorBoard."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What learns in a run: the parts that score, and the step that trains the model, for one seed."""
+"""The parts that learn in a run: those that score, and the step that trains the model, for one seed."""
 
 import gc
 from dataclasses import dataclass
@@ -43,8 +43,9 @@ class RunModel(ModelParts):
         *,
         borrowed_rows: int | None = None,
     ) -> "RunModel":
-        """`exchange`: one that nobody uses any more, whose stats begin anew; None: a new one.
-        `borrowed_rows`: of other ranks, to be kept; None: as many as fit now, where neighbours are there."""
+        """Build the parts of a seed. `exchange`: one that nobody uses any more, whose stats begin anew; None:
+        a new one. `borrowed_rows`: of other ranks, to be kept; None: as many as fit now, where neighbours are
+        there."""
         # torch keeps frames of data parallelism's first start in a cycle, and with them the first seed's
         # memory, whose rows are not to lie beside this one's
         gc.collect()

@@ -18,7 +18,8 @@ from tpnet_dist.training.run_log import RunLog
 from tpnet_dist.training.train_step import StepOutcome
 
 BATCHES_PER_LOOK = 10
-"""Of all steps together; a step of more is looked at by itself."""
+"""The number of batches after which losses are looked at, over several steps; a step of more batches is
+looked at by itself."""
 
 
 def remedy_of(config: Config, progress: Progress, saved: str) -> str:
@@ -48,16 +49,16 @@ class StepMeter:
 
     seed: int
     progress: Progress
-    """Its sum of losses grows with the steps looked at."""
+    """The progress of the seed, whose sum of losses grows with the steps looked at."""
     log: RunLog | None
     display: Display
     stats: ExchangeStats
-    """What the memory's rows took on this rank."""
+    """The exchange's counts for the memory's rows on this rank."""
     remedy: Callable[[], str]
     """Returns what to do about a loss that is no number."""
     batches_per_step: int = 1
     _before: RowTraffic = field(init=False)
-    """What earlier epochs and evaluations took; it is subtracted."""
+    """The traffic of earlier epochs and evaluations; it is subtracted."""
     _bytes_seen: int = field(init=False)
     _events: int = 0
     _waiting: list[_Step] = field(default_factory=list)

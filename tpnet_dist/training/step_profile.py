@@ -28,10 +28,10 @@ WARM_UP_STEPS = 5
 MODEL_PHASES = ("wait", "make batch", "score", "backward", "all-reduce", "optimizer")
 EXCHANGE_PHASES = ("plan", "borrow", "read", "record")
 DEVICE_PHASES = ("borrow", "read", "record")
-"""Those that work on the device."""
+"""The phases that work on the device."""
 IDLE = "idle"
 ON_DEVICE = "{} on the GPU"
-"""What phases of the exchange are called where events on the GPU have timed them."""
+"""The name of a phase of the exchange that events on the GPU have timed."""
 PROFILE_NAME, PHASES_NAME = "profile", "phases.json"
 """The folder in a run's, and in it what the table says: for each rank seconds of a step by phase."""
 EXPOSED = ("wait", "all-reduce")

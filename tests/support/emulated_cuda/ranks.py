@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.emulated_cuda.library import ROOT, loaded
+from tests.support.free_port import free_port
 
 SECONDS = 200.0
 PRELOADED = ("tpnet_dist.training.run", "tpnet_dist.prediction.predictor", "tests.cuda.jobs")
@@ -74,7 +75,7 @@ class _Job:
     seconds: float
 
     def run(self) -> None:
-        port = 20000 + os.getpid() % 10000 + time.monotonic_ns() % 20000
+        port = free_port()
         children = {}
         for rank in range(self.ranks):
             child = os.fork()
@@ -91,7 +92,7 @@ class _Job:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
-    def _be(self, rank: int, port: int) -> None:
+    def _be(self, rank: int, port: str) -> None:
         """Never returns."""
         from tests.support.emulated_cuda.device import EmulatedDevice
 
@@ -99,7 +100,7 @@ class _Job:
             os.environ |= {
                 **{"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1"},
                 **{"WORLD_SIZE": str(self.ranks), "LOCAL_WORLD_SIZE": str(self.ranks)},
-                "MASTER_PORT": str(port),
+                "MASTER_PORT": port,
             }
         # what the rank prints is not an answer
         os.dup2(2, 1)

@@ -58,7 +58,7 @@ def test_a_thread_that_is_to_fill_up_stops_at_the_same_item_whenever_the_consume
                 prepared.append(number)
                 yield number
 
-        ahead = read_ahead(slow_items(), 3, to_the_brim=True)
+        ahead = read_ahead(slow_items(), 3, fill_on_exit=True)
         next(ahead)
         time.sleep(pause)
         ahead.close()

@@ -16,7 +16,7 @@ class CAWNConfig(ModelConfig):
     title: ClassVar[str] = "CAWN"
 
     name: str = "cawn"
-    """Which model."""
+    """The name of the model."""
     profile: Literal["published", "corrected"] = "published"
     """published: as the released code computes it, where walks that could not be gone take part like others;
     corrected: they are left out, but for one of an end that met nobody."""
@@ -25,10 +25,10 @@ class CAWNConfig(ModelConfig):
     walk_length: int = 1
     """Interactions of a walk; an end has neighbors ^ walk_length of them."""
     sampling: Literal["recent", "uniform", "time_interval_aware"] = "time_interval_aware"
-    """Which interactions: the latest, or drawn from all earlier ones, each as likely as any other or more
-    likely after a long pause."""
+    """The rule that chooses interactions: the latest, or drawn from all earlier ones, each as likely as any
+    other or more likely after a long pause."""
     interval_scaling: float = 1e-6
-    """Of time_interval_aware sampling, per second: pauses shorter than its inverse hardly count."""
+    """The scale of time_interval_aware sampling, per second: pauses shorter than its inverse hardly count."""
     dropout: float = 0.1
     """Rate within the attention over walks."""
     time_width: int = 100
@@ -40,7 +40,7 @@ class CAWNConfig(ModelConfig):
     edge_channels: int = 172
     """Width of edge features with their padding; half of a step's width is that of what is learned of it."""
     heads: int = 8
-    """Of the attention over walks."""
+    """The number of heads of the attention over walks."""
 
     def __post_init__(self) -> None:
         for name in ("neighbors", "time_width", "channels", "edge_channels"):

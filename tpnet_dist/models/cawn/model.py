@@ -76,14 +76,14 @@ class CAWN(nn.Module):
         self.predictor = LinkPredictor(2 * channels, channels)
 
     def forward(self, batch: LinkBatch) -> Tensor:
-        """Logits of each event's source with each of its destinations: (B, C)."""
+        """Return the logits of each event's source with each of its destinations: (B, C)."""
         with torch.autocast(batch.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
             links = self.embed(batch)
             logits_BC: Tensor = self.predictor([links.source_BCK, links.target_BCK])
         return logits_BC
 
     def embed(self, batch: LinkBatch) -> LinkEmbeddings:
-        """Of the ends of each link."""
+        """Compute the embeddings of the ends of each link."""
         num_events, num_ends = batch.ends_BS.shape
         trees, sides = trees_of(batch), Sides.of(num_events, num_ends)
         tokens = tokens_of(trees, sides)
@@ -103,7 +103,7 @@ class CAWN(nn.Module):
         return LinkEmbeddings(*embedding_BSK.unbind(1))
 
     def _walked(self, batch: LinkBatch, trees: list[TreeHop], sides: Sides, tokens: list[Tokens]) -> Tensor:
-        """What both LSTMs make of the walks that end with each token."""
+        """Return what both LSTMs make of the walks that end with each token."""
         position_of = self.positions(landings_of(trees, sides))
         lstms, walked = (self.feature_walks, self.position_walks), list[Tensor]()
         before: list[tuple[Tensor, Tensor]] = []
@@ -125,7 +125,7 @@ class CAWN(nn.Module):
     def _features(
         self, batch: LinkBatch, hop: TreeHop, sides: Sides, tokens: Tokens, position_TK: Tensor
     ) -> Tensor:
-        """[node feature, time encoding, edge feature, position] of each token."""
+        """Return [node feature, time encoding, edge feature, position] of each token."""
         end_T, slot_T = _on(batch, sides.end_Z[tokens.side_T]), _on(batch, tokens.slot_T)
         parts = [self.time_encoding(hop.elapsed_EM[end_T, slot_T]), position_TK]
         if self.edge_width:
@@ -139,8 +139,8 @@ class CAWN(nn.Module):
         return torch.cat(parts, 1)
 
     def _taken(self, trees: list[TreeHop], sides: Sides, of_walk_ZM: Tensor) -> Tensor | None:
-        """Which walks take part; None: all. In profile `corrected` those that left the end, or the first of
-        an end that met nobody."""
+        """Return which walks take part; None: all. In profile `corrected` those that left the end, or the
+        first of an end that met nobody."""
         if self.profile == "published":
             return None
         left_ZM = of_walk_ZM >= len(sides.end_Z)
@@ -162,7 +162,7 @@ class PositionEncoding(nn.Module):
         return encoded_K
 
     def forward(self, landings: list[Landings]) -> "Positions":
-        """Encodes each distinct code once."""
+        """Encode each distinct code once."""
         count = num_codes(self.neighbors, self.walk_length)
         codes = [code_ZM for each in landings for code_ZM in (each.own_ZM, each.other_ZM)]
         if count <= _MOST_CODES:

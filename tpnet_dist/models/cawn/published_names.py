@@ -23,7 +23,7 @@ _BLOCK = "0.transformers.#."
 
 
 def _sizes(state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The width of edge features is what is left of that of a step."""
+    """Return the sizes; the width of edge features is what is left of that of a step."""
     channels, time_width = len(state[_OUTPUT]), len(state[_TIME])
     position_width, hops = state[f"{_POSITION}.0.weight"].shape
     return {

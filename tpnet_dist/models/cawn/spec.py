@@ -39,7 +39,8 @@ def _needs(config: Config) -> Needs:
 
 
 def _kept_numbers(config: Config) -> int:
-    """Of the attention block, which all walks of the two links' four ends go through."""
+    """Return the numbers that the attention block keeps, which all walks of the two links' four ends go
+    through."""
     model = _settings(config)
     width = (model.channels + model.edge_channels + model.time_width + model.position_width) // 2
     walks_of_end: int = model.neighbors**model.walk_length

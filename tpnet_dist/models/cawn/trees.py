@@ -23,9 +23,9 @@ class TreeHop:
     """The slots of one hop of each end's tree."""
 
     place_EM: Tensor
-    """Which node, among the U of the batch."""
+    """The place of each slot's node among the U of the batch."""
     mask_EM: Tensor
-    """On the host."""
+    """True where a slot is filled; on the host."""
     repeats_EM: Tensor
     """Whether the slot holds what the slot before it does; on the host."""
     elapsed_EM: Tensor
@@ -38,7 +38,7 @@ class TreeHop:
 
 
 def trees_of(batch: LinkBatch) -> list[TreeHop]:
-    """The hops of all trees, the ends themselves first."""
+    """Return the hops of all trees, the ends themselves first."""
     ends_E1 = batch.ends_BS.flatten()[:, None]
     all_E1 = torch.ones(ends_E1.shape, dtype=torch.bool)
     now_E1 = torch.zeros(ends_E1.shape, dtype=batch.elapsed_BSM.dtype, device=ends_E1.device)
@@ -83,7 +83,7 @@ class Landings:
 
 
 def landings_of(trees: Sequence[TreeHop], sides: "Sides") -> list[Landings]:
-    """For each hop; zero in empty slots."""
+    """Count, for each hop, how often walks pass the nodes in its slots; zero in empty slots."""
     device = trees[0].place_EM.device
     masks = [hop.mask_EM.to(device, non_blocking=True) for hop in trees]
     # sorted, so that counting is two bisections
@@ -121,7 +121,7 @@ def num_codes(neighbors: int, walk_length: int) -> int:
 
 
 def probabilities_of(codes: Tensor, neighbors: int, walk_length: int) -> Tensor:
-    """The share of walks that pass at each hop: (…, hops + 1)."""
+    """Return the share of walks that pass at each hop: (…, hops + 1)."""
     shares = []
     for hop in range(walk_length + 1):
         slots = neighbors**hop
@@ -132,7 +132,7 @@ def probabilities_of(codes: Tensor, neighbors: int, walk_length: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Sides:
-    """Which of the E ends each side of each link is, and which is the other one; on the host."""
+    """The number of each side of each link among the E ends, and of the side's other end; on the host."""
 
     end_Z: Tensor
     other_end_Z: Tensor
@@ -153,14 +153,14 @@ class Tokens:
     side_T: Tensor
     slot_T: Tensor
     parent_T: Tensor
-    """Which token of the hop before leads to it."""
+    """The token of the hop before that leads to this one."""
     of_slot_ZM: Tensor
-    """For each slot the token that a walk ends with which comes this far: counted on from hop to hop, and of
-    an earlier hop where the slot is empty."""
+    """For each slot, the token that ends the walk through it: counted on from hop to hop, and of an earlier
+    hop where the slot is empty."""
 
 
 def tokens_of(trees: Sequence[TreeHop], sides: Sides) -> list[Tokens]:
-    """For each hop; those of the first are the sides themselves."""
+    """Return the tokens of each hop; those of the first are the sides themselves."""
     num_sides = len(sides.end_Z)
     side_Z = torch.arange(num_sides)
     none_Z = torch.zeros_like(side_Z)

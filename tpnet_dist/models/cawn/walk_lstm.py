@@ -40,7 +40,7 @@ class WalkLSTM(nn.Module):
     def step(
         self, x_TI: Tensor, recurrent_TH: Tensor | None = None, cell_TH: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Both directions' outputs at each step, (T, 2H), and the forward cell, (T, H).
+        """Return both directions' outputs at each step, (T, 2H), and the forward cell, (T, H).
 
         Of the forward direction one step earlier: what `recurrent` makes of its output, and its cell; None at
         the first step.
@@ -50,7 +50,7 @@ class WalkLSTM(nn.Module):
         return out_TH, cell_TH
 
     def recurrent(self, out_TH: Tensor) -> Tensor:
-        """What the forward gates of the next step get from this one's output: (T, 4H)."""
+        """Return what the forward gates of the next step get from this one's output: (T, 4H)."""
         no_bias_H = self.hidden_bias.new_zeros(4 * self.hidden)
         return at_least_float32(linear(out_TH, _in_our_order(self.hidden_weight), no_bias_H))
 
@@ -65,13 +65,13 @@ class WalkLSTM(nn.Module):
 
 
 def _in_our_order(values: Tensor, *, forgets: bool = True) -> Tensor:
-    """From i, f, g, o to i, f, o, g, so that sigmoids lie together; without f if nothing is forgotten."""
+    """Reorder i, f, g, o to i, f, o, g, so that sigmoids lie together; without f if nothing is forgotten."""
     i, f, g, o = values.chunk(4)
     return torch.cat([i, f, o, g] if forgets else [i, o, g])
 
 
 class _Step(torch.autograd.Function):
-    """In as few passes over the gates as torch can, and with one gradient for all of them."""
+    """A step of the LSTM, in as few passes over the gates as torch can, with one gradient for all of them."""
 
     @staticmethod
     def forward(

@@ -34,8 +34,8 @@ class Attention(nn.Module):
     def attend(
         self, query_ZQK: Tensor, key_ZMK: Tensor, value_ZMK: Tensor, bias_ZM: Tensor | None, dropout: Dropout
     ) -> Tensor:
-        """Values weighed by what queries have in common with keys; `bias_ZM` is added to the logarithm of the
-        weight of each key, −inf leaves it out. What dropout keeps is not scaled."""
+        """Return values weighed by what queries have in common with keys; `bias_ZM` is added to the logarithm
+        of the weight of each key, −inf leaves it out. What dropout keeps is not scaled."""
         keep = dropout.kept(query_ZQK, (len(query_ZQK), self.heads, query_ZQK.shape[1], key_ZMK.shape[1]))
         factors = in_product_type(query_ZQK, key_ZMK, value_ZMK)
         out_ZQK: Tensor = _Attention.apply(*factors, bias_ZM, keep, self.heads)  # type: ignore[no-untyped-call]

@@ -30,7 +30,7 @@ MAX_RATE = 0.9
 
 
 def event_keys(seed: int, epoch: int, events_B: Tensor) -> Tensor:
-    """Keys for the events of these numbers: int64, spread over all 64 bits."""
+    """Return keys for the events of these numbers: int64, spread over all 64 bits."""
     return state_of(SampleKey(seed, epoch), events_B)
 
 
@@ -51,16 +51,17 @@ class Dropout:
         """Hear, before the first mask, which ones will be asked for, in their order."""
 
     def drop_(self, values: Tensor) -> Tensor:
-        """In place where that saves a pass."""
+        """Drop values, in place where that saves a pass."""
         return values
 
     def dropped(self, like: Tensor, width: int) -> Tensor | None:
-        """1 for each of `width` values per token that is dropped, else 0, in the dtype of `like`; None if all
-        are kept. For the host's `feed_forward`."""
+        """Return 1 for each of `width` values per token that is dropped, else 0, in the dtype of `like`; None
+        if all are kept. For the host's `feed_forward`."""
         return None
 
     def kept(self, like: Tensor, shape: tuple[int, ...]) -> Tensor | None:
-        """1 for each of so many values that is kept, else 0, in the dtype of `like`; None if all are."""
+        """Return 1 for each of so many values that is kept, else 0, in the dtype of `like`; None if all
+        are."""
         return None
 
     def add(self, residual: Tensor, values: Tensor) -> Tensor:
@@ -99,16 +100,16 @@ class EventDropout(Dropout):
         return self._fill(like.new_empty(shape), lambda drawn: drawn.ge_(self._threshold))
 
     def add(self, residual: Tensor, values: Tensor) -> Tensor:
-        """residual + what is kept of the values, in one pass."""
+        """Return residual + what is kept of the values, in one pass."""
         total: Tensor = _AddKept.apply(residual, values, self._keep_mask(values))  # type: ignore[no-untyped-call]
         return total
 
     def _keep_mask(self, values: Tensor) -> Tensor:
-        """1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
+        """Return 1 or 0 in the dtype of the values; never a bool, which torch reads seven times as slowly."""
         return self.kept(values, tuple(values.shape))
 
     def _fill(self, mask: Tensor, decide: Callable[[Tensor], Tensor]) -> Tensor:
-        """What is decided on the next bytes of each event."""
+        """Fill a mask with what is decided on the next bytes of each event."""
         if self._events_first:
             if mask.numel():
                 mask_of_B = mask.view(self._num_events, -1)
@@ -124,7 +125,8 @@ class EventDropout(Dropout):
 
 
 class DeviceDropout(Dropout):
-    """The same for the mixer where every operation has its price, on a GPU and in compiled code.
+    """Drops by events like `EventDropout`, for the mixer where every operation has its price, on a GPU and in
+    compiled code.
 
     All masks of a forward pass are drawn and decided at once, and are read where they were drawn.
     """
@@ -162,14 +164,15 @@ class DeviceDropout(Dropout):
         return total.view(values.shape)
 
     def _keep_mask(self, values: Tensor) -> Tensor:
-        """Of shape (rows, B, sequences of an event, width), as the bytes were drawn."""
+        """Return the next mask, of shape (rows, B, sequences of an event, width), as the bytes were drawn."""
         if not self._num_events:
             return torch.ones_like(values, dtype=torch.bool)
         return self._masks.pop()
 
 
 def dropout_for(batch: LinkBatch, rate: float, *, training: bool, events_first: bool = False) -> Dropout:
-    """Of a model in training; keyed by events, or by torch's generator where the batch has no keys."""
+    """Return the dropout of a model in training, keyed by events, or by torch's generator where the batch has
+    no keys; else one that keeps everything."""
     if not training or rate == 0:
         return Dropout()
     keys_B = batch.dropout_keys_B
@@ -181,7 +184,8 @@ def dropout_for(batch: LinkBatch, rate: float, *, training: bool, events_first: 
 
 
 def row_dropout_for(keys_V: Tensor | None, like: Tensor, rate: float, *, training: bool) -> Dropout:
-    """Of rows of a hop, as many as `like` has, each with a key; values have them as their first axis."""
+    """Return the dropout of a hop's rows, as many as `like` has, each with a key; values have rows as their
+    first axis."""
     if not training or rate == 0:
         return Dropout()
     if keys_V is None:
@@ -210,7 +214,7 @@ class HostBytes:
         self._streams = [np.random.SFC64(key % 2**64) for key in keys_B.tolist()]
 
     def draw(self, count: int) -> Tensor:
-        """The next `count` random bytes of each event, (B, count); the caller may change them."""
+        """Return the next `count` random bytes of each event, (B, count); the caller may change them."""
         words = np.empty((len(self._streams), -(-count // 8)), dtype=np.uint64)
         for row, stream in zip(words, self._streams, strict=True):
             row[:] = stream.random_raw(len(row))
@@ -218,7 +222,7 @@ class HostBytes:
 
 
 class DeviceBytes:
-    """The same in torch: word w of call c of an event is a hash of (key, c, w)."""
+    """Draws bytes with torch's operations: word w of call c of an event is a hash of (key, c, w)."""
 
     def __init__(self, keys_B: Tensor) -> None:
         self._keys_B, self._calls = keys_B, 0
@@ -227,7 +231,7 @@ class DeviceBytes:
         return self.draw_calls((count,))[:, :count]
 
     def draw_calls(self, counts: tuple[int, ...]) -> Tensor:
-        """The bytes of the next calls side by side, each filled up to whole words, in one go."""
+        """Return the bytes of the next calls side by side, each filled up to whole words, in one go."""
         keys_B, first = self._keys_B, self._calls + 1
         self._calls += len(counts)
         # a compiler sees through no cache, and needs none
@@ -243,11 +247,11 @@ def _in_whole_words(counts: Sequence[int]) -> list[int]:
 
 
 def _places_of_words(counts: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Which of the calls each word belongs to, and its number there, from 1."""
+    """Return the call that each word belongs to, and its number there, from 1."""
     words = [size // 8 for size in _in_whole_words(counts)]
     call_W = torch.cat([torch.full((size,), call, device=device) for call, size in enumerate(words)])
     return call_W, torch.cat([torch.arange(1, size + 1, device=device) for size in words])
 
 
 _known_places = lru_cache(maxsize=16)(_places_of_words)
-"""The same in every step."""
+"""Keeps the places, which are the same in every step."""

@@ -22,7 +22,7 @@ class FeatureLinear(nn.Module):
 
 
 def sum_of_linear(layers: list[FeatureLinear], inputs: list[Tensor | None]) -> Tensor:
-    """The sum of what the layers make of their inputs, as one matrix product."""
+    """Return the sum of what the layers make of their inputs, as one matrix product."""
     weights: list[Tensor] = [layer.weight for layer in layers if layer.weight is not None]
     present = [each for each in inputs if each is not None]
     bias_O = torch.stack([layer.bias for layer in layers]).sum(0)

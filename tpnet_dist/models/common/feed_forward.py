@@ -33,8 +33,9 @@ def feed_forward(
     dropped_H: Tensor | None = None,
     activation: Activation = "gelu",
 ) -> Tensor:
-    """`first`, `second`: weight and bias. `dropped_H`: 1 for each hidden value to drop, 0 for others, in the
-    type of products; it is overwritten. Kept values are not scaled."""
+    """Compute linear → activation → dropout → linear. `first`, `second`: weight and bias. `dropped_H`: 1 for
+    each hidden value to drop, 0 for others, in the type of products; it is overwritten. Kept values are not
+    scaled."""
     dropped_TH = None if dropped_H is None else dropped_H.flatten(0, -2)
     factors = in_product_type(x_I.flatten(0, -2), *first, *second)
     out_TO: Tensor = _FeedForward.apply(*factors, dropped_TH, activation)  # type: ignore[no-untyped-call]

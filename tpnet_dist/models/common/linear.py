@@ -20,13 +20,13 @@ from tpnet_dist.models.common.precision import in_product_type
 
 VECTOR = 16
 GPU_VECTOR = 8
-"""Values of bfloat16 in 16 bytes."""
+"""The number of bfloat16 values in 16 bytes."""
 ALIGNED_FROM = 8192
-"""Rows; assumed, since no GPU was at hand."""
+"""The number of rows from which aligning is worth it; assumed, since no GPU was at hand."""
 
 
 class AlignedLinear(nn.Linear):
-    """The same parameters and the same function as `nn.Linear`."""
+    """Has the parameters and computes the function of `nn.Linear`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
@@ -50,7 +50,7 @@ def _is_worth_aligning(x_I: Tensor) -> bool:
 
 
 def _aligned_for_gpu(x_I: Tensor, weight_OI: Tensor, bias_O: Tensor) -> Tensor:
-    """The same with zeros beside the factors; what they add to the result is cut off as a view."""
+    """Multiply with zeros beside the factors; what they add to the result is cut off as a view."""
     outputs, inputs = weight_OI.shape
     more_O, more_I = -outputs % GPU_VECTOR, -inputs % GPU_VECTOR
     x_I, weight_OI, bias_O = in_product_type(x_I, weight_OI, bias_O)

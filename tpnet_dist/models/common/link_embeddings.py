@@ -1,4 +1,5 @@
-"""What the logits of links are computed from, where an end is seen differently in each of its links."""
+"""The embeddings that logits of links are computed from, where an end is seen differently in each of its
+links."""
 
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LinkEmbeddings:
-    """Of the source and of the destination of each link."""
+    """The embeddings of the source and of the destination of each link."""
 
     source_BCK: Tensor
     target_BCK: Tensor

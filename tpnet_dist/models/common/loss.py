@@ -15,12 +15,12 @@ def split_logits(logits: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:
-    """The parts one after another; a single one is not copied."""
+    """Return the parts one after another; a single one is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def links_loss(positive: Tensor, negative: Tensor) -> Tensor:
-    """Summed over links."""
+    """Return the loss, summed over links."""
     logits = torch.cat([positive, negative])
     labels = torch.zeros_like(logits)
     labels[: len(positive)] = 1

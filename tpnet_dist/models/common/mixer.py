@@ -20,7 +20,7 @@ from tpnet_dist.models.common.precision import at_least_float32, in_product_type
 KEPT_PER_CHANNEL = 14
 """Numbers a layer keeps for the backward pass, per channel of every token; 14.7 were counted."""
 PIECES = 200
-"""Into which long rows are cut, if the number of sequences allows it."""
+"""The number of pieces that long rows are cut into, if the number of sequences allows it."""
 
 
 class TokenMixing(nn.Module):
@@ -46,7 +46,7 @@ class TokenMixing(nn.Module):
 
 
 class ChannelMixing(nn.Module):
-    """The same along the channels."""
+    """LayerNorm → linear → GELU → dropout → linear → dropout along the channels, added to the input."""
 
     def __init__(self, channels: int, hidden: int) -> None:
         super().__init__()
@@ -66,7 +66,8 @@ class ChannelMixing(nn.Module):
         return dropout.add(x_MZK, mixed_MZK)
 
     def pooled(self, x_MZK: Tensor, share_MZ: Tensor | None) -> Tensor:
-        """The mean over tokens if nothing is dropped: the last layer comes after it, on M times fewer."""
+        """Return the mean over tokens if nothing is dropped: the last layer comes after it, on M times
+        fewer."""
         hidden_MZH = F.gelu(self.first(self._normal(x_MZK)))
         pooled_ZK: Tensor = _mean(x_MZK, share_MZ) + self.second(_mean(hidden_MZH, share_MZ))
         return pooled_ZK
@@ -99,7 +100,7 @@ class Mixer(nn.Module):
             MaskShape(tokens, 4 * channels),
             out,
         ] * num_layers
-        """What dropout is asked for, in this order."""
+        """The masks that dropout is asked for, in this order."""
 
     def forward(self, x_MZK: Tensor, dropout: Dropout, share_MZ: Tensor | None = None) -> Tensor:
         """`share_MZ`: of each token in the mean, together 1; None: the same for all."""
@@ -119,7 +120,7 @@ def _mean(x_MZK: Tensor, share_MZ: Tensor | None) -> Tensor:
 
 
 def _along_tokens(x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
-    """A linear layer along the first axis."""
+    """Apply a linear layer along the first axis."""
     if not serves_host(x_MZK):
         flat = torch.addmm(bias_H[:, None], weight_HM, x_MZK.flatten(1))
         return flat.view(len(weight_HM), *x_MZK.shape[1:])
@@ -128,7 +129,8 @@ def _along_tokens(x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
 
 
 class _AlongTokens(torch.autograd.Function):
-    """The same, whose gradient of the weight takes the host a third of the time."""
+    """Mixes along the tokens, with a gradient of the weight that takes the host a third of autograd's
+    time."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:
@@ -152,7 +154,8 @@ class _AlongTokens(torch.autograd.Function):
 
 
 def _products_of_rows(one_MZK: Tensor, other_HZK: Tensor) -> Tensor:
-    """(M, H). In pieces, since one product of long and few rows takes the host three times as long."""
+    """Return products of rows, (M, H). They are computed in pieces, since one product of long and few rows
+    takes the host three times as long."""
     num_sequences, channels = one_MZK.shape[1:]
     pieces = math.gcd(num_sequences, PIECES)
     size = num_sequences // pieces * channels
@@ -162,7 +165,7 @@ def _products_of_rows(one_MZK: Tensor, other_HZK: Tensor) -> Tensor:
 
 
 def _normal_tokens(x_MZK: Tensor, eps: float) -> Tensor:
-    """LayerNorm's division along the first axis, without its weights."""
+    """Normalise along the first axis as LayerNorm does, without its weights."""
     if not serves_host(x_MZK) and x_MZK.numel():
         # what batches are to its channels, tokens are to ours: one operation, in float32 inside
         return F.batch_norm(x_MZK.flatten(1), None, None, training=True, eps=eps).view(x_MZK.shape)
@@ -171,7 +174,7 @@ def _normal_tokens(x_MZK: Tensor, eps: float) -> Tensor:
 
 
 class _NormalTokens(torch.autograd.Function):
-    """The same, in half as many passes as autograd takes."""
+    """Normalises along the tokens, in half as many passes as autograd takes."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x_MZK: Tensor, eps: float) -> Tensor:

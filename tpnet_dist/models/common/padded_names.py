@@ -42,9 +42,9 @@ class PaddedColumns:
     """Inputs of one weight, in pieces that the published code pads."""
 
     width: int
-    """Of a piece of ours."""
+    """The width of one of our pieces."""
     padded: int
-    """At the least, on the way out."""
+    """The least width that a piece is padded to on the way out."""
     pieces: int = 1
 
     def widened(self, narrow: Tensor | None, outputs: int) -> Tensor:
@@ -54,7 +54,8 @@ class PaddedColumns:
         return wide.flatten(1)
 
     def narrowed(self, wide: Tensor) -> Tensor:
-        """A model of other sizes may want more columns than there are; shapes tell so later."""
+        """Remove the padding. A model of other sizes may want more columns than there are; shapes tell so
+        later."""
         if wide.shape[1] % self.pieces:
             return wide
         return wide.view(len(wide), self.pieces, -1)[..., : self.width].flatten(1)
@@ -75,7 +76,8 @@ class PaddedParts:
         return torch.cat(list(padded), 1)
 
     def narrowed(self, wide: Tensor) -> Tensor:
-        """A model of other sizes may want other columns than there are; shapes tell so later."""
+        """Remove the padding. A model of other sizes may want other columns than there are; shapes tell so
+        later."""
         if wide.shape[1] != sum(padded for _, padded in self.parts):
             return wide
         pieces = wide.split_with_sizes([padded for _, padded in self.parts], dim=1)
@@ -92,18 +94,19 @@ class PaddedStateNames:
     to_ours: Mapping[str, str]
     """Published name → ours; # is the number of a layer."""
     needed: tuple[str, ...]
-    """Without which it is no such checkpoint."""
+    """The names without which it is no such checkpoint."""
     sizes: Callable[[Mapping[str, Tensor]], dict[str, Any]]
     """Settings that the weights tell."""
     padded: Callable[[nn.Module], Mapping[str, PaddedColumns | PaddedParts]]
-    """Of our weights whose inputs are features; those of features that do not exist are not there."""
+    """The padding of our weights whose inputs are features; weights of features that do not exist are left
+    out."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
         self._require_known(state)
         return replace(config, model=replace(config.model, **self.sizes(state)))
 
     def random_features(self, state: Mapping[str, Tensor]) -> None:
-        """These models have no rows."""
+        """Return None: these models have no rows."""
 
     def to_published(
         self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None

@@ -1,4 +1,4 @@
-"""What computes in bfloat16 under autocast, and what never does.
+"""Decides what computes in bfloat16 under autocast, and what never does.
 
 Matrix products of the dense model do, and the tokens between them. Rows, their inner products and logarithms,
 times, norms, logits and the loss do not: bfloat16 keeps 8 bits, too few for sums, for times of years and
@@ -10,7 +10,8 @@ from torch import Tensor
 
 
 def in_product_type(*factors: Tensor) -> tuple[Tensor, ...]:
-    """The factors of a matrix product as autocast wants them; functions of our own are not known to it."""
+    """Return the factors of a matrix product as autocast wants them; functions of our own are not known to
+    it."""
     device = factors[0].device.type
     if not torch.is_autocast_enabled(device):
         return factors

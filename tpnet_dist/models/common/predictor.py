@@ -1,4 +1,4 @@
-"""From what is known of the ends of links to their logits."""
+"""The predictor: computes logits from what is known of the ends of links."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ class LinkPredictor(nn.Module):
         self.second = nn.Linear(hidden, 1)
 
     def forward(self, parts: Sequence[Tensor]) -> Tensor:
-        """Parts side by side, (…, width) → (…)."""
+        """Compute logits of parts side by side: (…, width) → (…)."""
         hidden = at_least_float32(F.relu(self.first(torch.cat(list(parts), -1))))
         # scores that differ by less than bfloat16 can tell are ranked all the same
         with torch.autocast(hidden.device.type, enabled=False):

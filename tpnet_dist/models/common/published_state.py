@@ -17,17 +17,17 @@ MIXER_MODULES = {
     "channel_feedforward.ffn.0": "channels.first",
     "channel_feedforward.ffn.3": "channels.second",
 }
-"""Of one layer of a mixer: published module → ours."""
+"""The names of one layer of a mixer: published module → ours."""
 
 
 def parameters_of(modules: Mapping[str, str]) -> dict[str, str]:
-    """Names of weights and biases from names of modules."""
+    """Return names of weights and biases from names of modules."""
     kinds = ("weight", "bias")
     return {f"{theirs}.{kind}": f"{ours}.{kind}" for theirs, ours in modules.items() for kind in kinds}
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
-    """By names in which # is the number of a layer."""
+    """Translate a name by names in which # is the number of a layer."""
     number = _LAYER.search(name)
     new = names[without_layer_number(name)]
     return new.replace("#", number[2]) if number else new
@@ -38,7 +38,7 @@ def without_layer_number(name: str) -> str:
 
 
 def require_shapes(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """ValueError that names the first weight of another shape."""
+    """Compare shapes; raise a ValueError that names the first weight of another shape."""
     for name in sorted({*found, *wanted}):
         shapes = [tuple(state[name].shape) if name in state else None for state in (found, wanted)]
         if shapes[0] != shapes[1]:

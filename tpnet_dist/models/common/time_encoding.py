@@ -17,7 +17,7 @@ class TimeEncoding(nn.Module):
         self.phase = nn.Parameter(torch.zeros(width))
 
     def forward(self, elapsed: Tensor) -> Tensor:
-        """(…) → (…, width)."""
+        """Encode times: (…) → (…, width)."""
         frequency, phase = at_least_float32(self.frequency), at_least_float32(self.phase)
         logarithm = torch.log1p(elapsed).to(frequency.dtype)
         return torch.cos(torch.addcmul(phase, logarithm[..., None], frequency))
@@ -27,6 +27,6 @@ class PlainTimeEncoding(TimeEncoding):
     """cos(ω · Δt + b). The product is rounded before b is added: at large Δt that matters."""
 
     def forward(self, elapsed: Tensor) -> Tensor:
-        """(…) → (…, width)."""
+        """Encode times: (…) → (…, width)."""
         frequency, phase = at_least_float32(self.frequency), at_least_float32(self.phase)
         return torch.cos(elapsed[..., None].to(frequency.dtype) * frequency + phase)

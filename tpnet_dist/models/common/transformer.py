@@ -49,19 +49,19 @@ class PostNormBlock(TransformerBlock):
     """Norms after the sums, ReLU between the feed-forward layers."""
 
     def forward(self, x_ZMK: Tensor, bias_ZM: Tensor | None, dropout: Dropout) -> Tensor:
-        """Tokens of a sequence attend to one another."""
+        """Let tokens of a sequence attend to one another."""
         query_ZMK, key_ZMK, value_ZMK = self.attention.inputs(x_ZMK).chunk(3, -1)
         attended_ZMK = self.attention.attend(query_ZMK, key_ZMK, value_ZMK, bias_ZM, dropout)
         return self.added(x_ZMK, attended_ZMK, dropout)
 
     def added(self, x_ZQK: Tensor, attended_ZQK: Tensor, dropout: Dropout) -> Tensor:
-        """What comes of tokens and of what they attended to."""
+        """Return what becomes of tokens with what they attended to."""
         mixed_ZQK = self._normal(0, dropout.add(x_ZQK, self._after_attention(attended_ZQK, dropout)))
         fed_ZQK = self._fed_forward(mixed_ZQK, dropout, "relu")
         return self._normal(1, dropout.add(mixed_ZQK, fed_ZQK))
 
     def projected(self, x_ZMK: Tensor, *, queries: bool) -> Tensor:
-        """Queries of tokens, (…, K); else keys and values, (…, 2K)."""
+        """Return queries of tokens, (…, K); else keys and values, (…, 2K)."""
         inputs = self.attention.inputs
         channels = inputs.in_features
         rows = slice(0, channels) if queries else slice(channels, None)

@@ -14,7 +14,7 @@ class DyGFormerConfig(ModelConfig):
     title: ClassVar[str] = "DyGFormer"
 
     name: str = "dygformer"
-    """Which model."""
+    """The name of the model."""
     profile: Literal["published", "corrected"] = "published"
     """published: as the released code computes it, where sequences are filled up to the longest of their
     batch, what fills them up takes part like interactions, and times are rounded to float32; corrected: it

@@ -13,14 +13,14 @@ class GraphMixerConfig(ModelConfig):
     title: ClassVar[str] = "GraphMixer"
 
     name: str = "graphmixer"
-    """Which model."""
+    """The name of the model."""
     profile: Literal["published", "corrected"] = "published"
     """published: as the released code computes it, where empty slots take part as tokens and in their mean,
     and the mean of further neighbours' features is divided by their number twice; corrected: neither."""
     neighbors: int = 20
     """Recent interactions of each end."""
     sampling: Literal["recent", "uniform"] = "recent"
-    """Which interactions: the latest, or drawn from all earlier ones."""
+    """The rule that chooses interactions: the latest, or drawn from all earlier ones."""
     dropout: float = 0.5
     """Rate within the mixer."""
     time_width: int = 100
@@ -30,7 +30,8 @@ class GraphMixerConfig(ModelConfig):
     mixer_layers: int = 2
     """MLP-Mixer layers."""
     time_gap: int = 2000
-    """So many interactions of each end give the mean of their nodes' features; without node features none."""
+    """The number of interactions of each end whose nodes' features are averaged; without node features
+    none."""
 
     def __post_init__(self) -> None:
         self.require(2 <= self.neighbors <= MAX_SIZE, "neighbors", f"within 2…{MAX_SIZE:,}")

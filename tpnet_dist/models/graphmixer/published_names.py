@@ -57,7 +57,7 @@ class GraphMixerStateNames:
         return replace(config, model=model)
 
     def random_features(self, state: Mapping[str, Tensor]) -> None:
-        """GraphMixer has no rows."""
+        """Return None: GraphMixer has no rows."""
 
     def to_published(
         self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None
@@ -100,7 +100,7 @@ def _padded_edge_width(model: GraphMixer) -> int:
 
 
 def _padded_inputs(model: GraphMixer) -> dict[str, int]:
-    """How many columns the published weights have."""
+    """Return how many columns the published weights have."""
     channels = model.output.out_features
     return {
         "tokens.weight": _padded_edge_width(model) + len(model.time_encoding.phase),
@@ -109,7 +109,8 @@ def _padded_inputs(model: GraphMixer) -> dict[str, int]:
 
 
 def _kept_columns(model: GraphMixer, padded_edge_width: int) -> dict[str, Tensor]:
-    """Columns of a published weight that the model has: features may be narrower than they were padded to."""
+    """Return the columns of a published weight that the model has: features may be narrower than they were
+    padded to."""
     time_columns = padded_edge_width + torch.arange(len(model.time_encoding.phase))
     return {
         "tokens.weight": torch.cat([torch.arange(model.edge_width), time_columns]),

@@ -13,14 +13,14 @@ class TCLConfig(ModelConfig):
     title: ClassVar[str] = "TCL"
 
     name: str = "tcl"
-    """Which model."""
+    """The name of the model."""
     profile: Literal["published", "corrected"] = "published"
-    """Where a sequence has empty slots: published leaves them between a node and its interactions, whose
+    """The place of a sequence's empty slots: published leaves them between a node and its interactions, whose
     places then depend on how many slots there are; corrected has them last."""
     neighbors: int = 20
     """Recent interactions of each end."""
     sampling: Literal["recent", "uniform"] = "recent"
-    """Which interactions: the latest, or drawn from all earlier ones."""
+    """The rule that chooses interactions: the latest, or drawn from all earlier ones."""
     dropout: float = 0.1
     """Rate within the transformers."""
     time_width: int = 100

@@ -19,14 +19,15 @@ from tpnet_dist.models.common.linear import linear
 from tpnet_dist.models.common.precision import at_least_float32
 
 MASKED = -1e10
-"""Of the released code: of slots that are all empty none is left out."""
+"""The score of empty slots in the released code: where all slots are empty, none is left out."""
 
 
 class TemporalAttention(nn.Module):
     """Multi-head attention, residual connection and norm."""
 
     def __init__(self, query_width: int, key_width: int, width: int, heads: int) -> None:
-        """`width`: of queries with their padding, and of what comes out; `query_width`: without it."""
+        """`width`: the width of queries with their padding, and of what comes out; `query_width`: without
+        it."""
         super().__init__()
         self.heads = heads
         self.query = nn.Linear(query_width, width, bias=False)
@@ -45,7 +46,8 @@ class TemporalAttention(nn.Module):
         *,
         skips_nobody: bool,
     ) -> Tensor:
-        """(T, O). Keys are in parts side by side; one query and residual may serve all nodes."""
+        """Return what attention gives, (T, O). Keys are in parts side by side; one query and residual may
+        serve all nodes."""
         weights_TMh = self._weights(query_TI, keys_TMF, mask_TM)
         if skips_nobody:
             weights_TMh = weights_TMh * mask_TM.any(1)[:, None, None]
@@ -67,7 +69,7 @@ class TemporalAttention(nn.Module):
         )
 
     def _weights(self, query_TI: Tensor, keys_TMF: Sequence[Tensor], mask_TM: Tensor) -> Tensor:
-        """What of each neighbour each head takes: (T, M, h)."""
+        """Return the share that each head takes of each neighbour: (T, M, h)."""
         query_hTd: Tensor = self.query(query_TI).unflatten(1, (self.heads, -1)).transpose(0, 1)
         asked_hTK = torch.bmm(query_hTd, self._by_head(self.key).to(query_hTd.dtype))
         asked_TKh = asked_hTK.permute(1, 2, 0).expand(len(mask_TM), -1, -1)
@@ -79,6 +81,6 @@ class TemporalAttention(nn.Module):
         return torch.softmax(scores_TMh.masked_fill(~mask_TM[..., None], MASKED), 1)
 
     def _by_head(self, layer: nn.Linear) -> Tensor:
-        """Weights of a projection: (h, d, K)."""
+        """Return the weights of a projection: (h, d, K)."""
         outputs, inputs = layer.weight.shape
         return layer.weight.view(self.heads, outputs // self.heads, inputs)

@@ -17,14 +17,14 @@ class TGATConfig(ModelConfig):
     title: ClassVar[str] = "TGAT"
 
     name: str = "tgat"
-    """Which model."""
+    """The name of the model."""
     profile: Literal["published", "corrected"] = "published"
     """published: as the released code computes it, where a node that met nobody attends to empty slots, whose
     time encoding tells the absolute time; corrected: it attends to nothing."""
     neighbors: int = 20
     """Interactions of each end, and of each neighbour."""
     sampling: Literal["recent", "uniform"] = "recent"
-    """Which interactions: the latest, or drawn from all earlier ones."""
+    """The rule that chooses interactions: the latest, or drawn from all earlier ones."""
     dropout: float = 0.1
     """Rate on attention and on what it gives."""
     time_width: int = 100
@@ -34,7 +34,7 @@ class TGATConfig(ModelConfig):
     layers: int = 2
     """Layers of attention; with two, neighbours of neighbours count."""
     heads: int = 2
-    """Of attention; they share channels + time_width evenly."""
+    """The number of heads of attention; they share channels + time_width evenly."""
 
     def __post_init__(self) -> None:
         for name in ("neighbors", "time_width", "channels"):

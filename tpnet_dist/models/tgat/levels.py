@@ -28,7 +28,7 @@ class Level:
     """Node features of those in the slots; zero in empty ones."""
     edge_features_TMF: Tensor | None
     next_rows_TM: Tensor | None
-    """Which row of the next level stands in each slot; None in the last."""
+    """The row of the next level that stands in each slot; None in the last."""
     dropout: Dropout
 
 
@@ -73,7 +73,7 @@ def _level_of(
 
 
 def _used(rows: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """The rows that are referred to, and the references by place among them: (T, M), (V)."""
+    """Return the rows that are referred to, and the references by place among them: (T, M), (V)."""
     if rows is None:
         return None, None
     used_V, place = torch.unique(rows, return_inverse=True)

@@ -51,7 +51,7 @@ def _padded(model: nn.Module) -> dict[str, PaddedParts]:
 
 @dataclass(frozen=True)
 class TGATStateNames(PaddedStateNames):
-    """Also tells the model how wide a checkpoint's edge features are."""
+    """Reads and writes checkpoints, and tells the model how wide a checkpoint's edge features are."""
 
     def load(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
         assert isinstance(model, TGAT)

@@ -1,4 +1,5 @@
-"""What compiled code does not look into; imported while compiling, for torch's compiler takes seconds to."""
+"""Functions that compiled code does not look into; imported while compiling, for torch's compiler takes
+seconds to."""
 
 import torch
 
@@ -11,6 +12,7 @@ from tpnet_dist.models.tpnet.token_slots import TokenSlots
 def compiled_inputs(
     query: LinkBatch, *, mask_empty: bool, scale: bool, triton: bool
 ) -> tuple[TokenSlots, Gathered]:
-    """Slots and what is read for them: how many there are depends on the data, how many rows even more."""
+    """Return slots and what is read for them: how many there are depends on the data, how many rows even
+    more."""
     slots = TokenSlots.for_batch(query, mask_empty=mask_empty, padded=True)
     return slots, Gathered.of(query, slots, scale=scale, triton=triton)

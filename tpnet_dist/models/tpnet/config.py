@@ -13,14 +13,14 @@ class TPNetConfig(ModelConfig):
     title: ClassVar[str] = "TPNet"
 
     name: str = "tpnet"
-    """Which model."""
+    """The name of the model."""
     profile: Literal["paper", "published"] = "published"
-    """Where text and released code differ: paper masks empty neighbour slots and reads rows at the time of
-    the query, published does neither."""
+    """The rules where text and released code differ: paper masks empty neighbour slots and reads rows at the
+    time of the query, published does neither."""
     neighbors: int = 20
     """Recent interactions of each end, m."""
     sampling: Literal["recent", "uniform"] = "recent"
-    """Which interactions: the latest, or drawn from all earlier ones."""
+    """The rule that chooses interactions: the latest, or drawn from all earlier ones."""
     dropout: float = 0.1
     """Rate within the mixer."""
     scale: bool = True

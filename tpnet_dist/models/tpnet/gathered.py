@@ -1,4 +1,5 @@
-"""What a batch reads by position, for devices and compilers: of computed neighbour slots, and of pairs.
+"""Gathers what a batch reads by position, for devices and compilers: of computed neighbour slots, and of
+pairs.
 
 Nothing here is learnt, so nothing is kept for the backward pass. A compiler does not look in: how many rows a
 batch has differs from batch to batch, and how many slots and pairs hardly, so what it compiles is of few
@@ -21,16 +22,17 @@ class Gathered:
     """Inputs of the model that are the same whatever its weights are."""
 
     elapsed_A: Tensor
-    """Of the J slots of sources, then of the Y of destinations; so are the next two."""
+    """Elapsed times of the J slots of sources, then of the Y of destinations; the next two have the same
+    order."""
     node_features_AF: Tensor | None
     edge_features_AF: Tensor | None
     pair_inputs_XI: Tensor | None
-    """None without memory."""
+    """The MLP's inputs for pairs; None without memory."""
 
     @classmethod
     @torch.no_grad()
     def of(cls, query: LinkBatch, slots: TokenSlots, *, scale: bool, triton: bool) -> "Gathered":
-        """`triton`: whether Triton's kernels may be used."""
+        """Gather the inputs of a batch. `triton`: whether Triton's kernels may be used."""
         pairs = slots.pairs_of(query)
         chosen_A, nodes_UF, edges_BSMF = pairs.neighbor_A, query.node_features_UF, query.edge_features_BSMF
         return cls(

@@ -30,7 +30,7 @@ Profile = Literal["paper", "published"]
 
 @dataclass(frozen=True)
 class LinkEmbeddings:
-    """What the logits of links are computed from."""
+    """The embeddings and pair features that the logits of links are computed from."""
 
     source_BCK: Tensor
     target_BCK: Tensor
@@ -87,7 +87,7 @@ class TPNet(nn.Module):
         self.predictor = LinkPredictor(2 * channels + pair_width, channels)
 
     def forward(self, query: LinkBatch) -> Tensor:
-        """Logits of each event's source with each of its destinations: (B, C)."""
+        """Return the logits of each event's source with each of its destinations: (B, C)."""
         slots, gathered = self._inputs(query)
         with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
             links = self._embed(query, slots, gathered)
@@ -98,19 +98,23 @@ class TPNet(nn.Module):
     def _inputs(
         self, query: LinkBatch, slots: TokenSlots | None = None
     ) -> tuple[TokenSlots, Gathered | None]:
-        """What is worked on, and what is read by position; on the host forms read as they go."""
+        """Return the slots that are worked on, and what is read by position; on the host forms read as they
+        go."""
         mask_empty = self.profile == "paper"
         if torch.compiler.is_compiling():
             from tpnet_dist.models.tpnet.compiled_inputs import compiled_inputs
 
-            return compiled_inputs(query, mask_empty=mask_empty, scale=self.scale, triton=self.uses_triton)
+            found: tuple[TokenSlots, Gathered] = compiled_inputs(
+                query, mask_empty=mask_empty, scale=self.scale, triton=self.uses_triton
+            )
+            return found
         slots = slots or TokenSlots.for_batch(query, mask_empty=mask_empty)
         if serves_host(query.ends_BS):
             return slots, None
         return slots, Gathered.of(query, slots, scale=self.scale, triton=self.uses_triton)
 
     def embed(self, query: LinkBatch, slots: TokenSlots | None = None) -> LinkEmbeddings:
-        """`slots`: those of the query, if they are known."""
+        """Compute the embeddings of links. `slots`: those of the query, if they are known."""
         return self._embed(query, *self._inputs(query, slots))
 
     def _embed(self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None) -> LinkEmbeddings:
@@ -125,8 +129,8 @@ class TPNet(nn.Module):
     def _own_inputs(
         self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Node feature, time encoding and edge feature of the chosen neighbour slots, of sources and of
-        destinations."""
+        """Return node feature, time encoding and edge feature of the chosen neighbour slots, of sources and
+        of destinations."""
         if gathered is None:
             sources = self._inputs_of(query, slice(0, 1), slots.source_J)
             return sources, self._inputs_of(query, slice(1, None), slots.target_Y)

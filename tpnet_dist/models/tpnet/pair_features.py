@@ -29,7 +29,7 @@ from tpnet_dist.models.tpnet.token_slots import TokenSlots
 
 @dataclass(frozen=True)
 class PairInputs:
-    """What the MLP gets of every pair that scoring takes. A neighbour is the first of its pair."""
+    """The MLP's inputs for every pair that scoring takes. A neighbour is the first of its pair."""
 
     source_neighbors_JS: Tensor
     """Neighbours of sources, with the source and with each destination."""
@@ -44,9 +44,9 @@ class PairValues:
     """The features of all these pairs."""
 
     sources_JP: Tensor
-    """Of neighbours of sources with the source."""
+    """Features of neighbours of sources with the source."""
     sources_JCP: Tensor
-    """Of the same with each destination."""
+    """Features of neighbours of sources with each destination."""
     targets_Y2P: Tensor
     links_BCP: Tensor
 
@@ -55,7 +55,7 @@ class PairFeatures(nn.Module):
     """MLP on log(1 + ReLU(inner products)); without `scale` on the inner products themselves."""
 
     kept_A: Tensor | None
-    """Which of the L² products of two rows are taken, as positions; None: all."""
+    """The positions of those of the L² products of two rows that are taken; None: all."""
 
     def __init__(
         self, hops: int, *, timescales: int = 1, cross_timescales: bool = False, scale: bool
@@ -71,7 +71,8 @@ class PairFeatures(nn.Module):
         self.second = nn.Linear(4 * self.width, self.width)
 
     def forward(self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None = None) -> PairValues:
-        """`gathered`: on devices and in compiled code, where one matrix product serves all pairs."""
+        """Compute the features of pairs. `gathered`: given on devices and in compiled code, where one matrix
+        product serves all pairs."""
         weight = self._folded_weight()
         if gathered is not None:
             return self._at_once(query, slots, gathered, weight)
@@ -91,7 +92,8 @@ class PairFeatures(nn.Module):
         B, C, J, Y = len(query), query.ends_BS.shape[1] - 1, len(slots.source_J), len(slots.target_Y)
         inputs_XI = gathered.pair_inputs_XI
         if self.kept_A is not None:
-            inputs_XI = inputs_XI.unflatten(1, (3, -1)).index_select(2, self.kept_A).flatten(1)
+            thirds_XI = inputs_XI.view(len(inputs_XI), 3, -1)
+            inputs_XI = thirds_XI.index_select(2, self.kept_A).flatten(1)
         features_XP, P = self._mlp(inputs_XI, folded_weight), self.width
         features = features_XP.split_with_sizes([J, J * C, 2 * Y, B * C])
         return PairValues(
@@ -105,7 +107,7 @@ class PairFeatures(nn.Module):
         return features_P.view(*inputs_I.shape[:-1], self.width)
 
     def _folded_weight(self) -> Tensor:
-        """Columns in the order of `_pair`."""
+        """Return the first layer's weight with its columns in the order of `_pair`."""
         if self.kept_A is not None:
             blocks = self.first.weight.view(4 * self.width, 4, -1).unbind(1)
             self_first, cross, mirrored, self_second = blocks
@@ -119,8 +121,8 @@ class PairFeatures(nn.Module):
 
     @torch.no_grad()
     def _inputs(self, query: LinkBatch, slots: TokenSlots) -> PairInputs:
-        """Nothing here is learnt, so nothing of it is kept for the backward pass; norms reach 1e10, so
-        nothing is rounded to bfloat16 either."""
+        """Return the MLP's inputs. Nothing here is learnt, so nothing of it is kept for the backward pass;
+        norms reach 1e10, so nothing is rounded to bfloat16 either."""
         with torch.autocast(query.ends_BS.device.type, enabled=False):
             return self._pairs(query, slots)
 
@@ -139,7 +141,8 @@ class PairFeatures(nn.Module):
         )
 
     def _pair(self, first: "_Rows", second: "_Rows", chosen_A: Tensor) -> Tensor:
-        """Cross, self of the first, self of the second, for the chosen first slots: (A, second slots, I)."""
+        """Return the products cross, self of the first, self of the second, for the chosen first slots: (A,
+        second slots, I)."""
         group_A = chosen_A // first.factors_L.shape[1]
         cross = self._scaled(first.cross_products(second).flatten(0, 1)[chosen_A])
         self_first = self._scaled(first.self_products().flatten(0, 1)[chosen_A])
@@ -147,7 +150,7 @@ class PairFeatures(nn.Module):
         return torch.cat([cross, self_first[:, None].expand_as(cross), self_second], -1)
 
     def _scaled(self, products_LL: Tensor) -> Tensor:
-        """Those that are taken, side by side."""
+        """Return the products that are taken, side by side."""
         products = products_LL.flatten(-2)
         if self.kept_A is not None:
             products = products.index_select(-1, self.kept_A)
@@ -155,8 +158,8 @@ class PairFeatures(nn.Module):
 
 
 def products_within_timescales(hops: int, timescales: int) -> Tensor:
-    """Positions among the L² products of those with layer 0 or between layers of one timescale; layers lie as
-    in `memory.walks`."""
+    """Return positions among the L² products of those with layer 0 or between layers of one timescale; layers
+    lie as in `memory.walks`."""
     scales = [None, *list(range(timescales)) * hops]
     taken = [one == two or None in (one, two) for one in scales for two in scales]
     # not by nonzero, which the meta device has not
@@ -188,13 +191,13 @@ class _Rows:
         return _Rows(self.stored_LD[slots], self.factors_L[slots], self.products_LL[slots])
 
     def flattened(self) -> "_Rows":
-        """(B, C, …) slots as (B·C, …)."""
+        """Return (B, C, …) slots as (B·C, …)."""
         return _Rows(*(tensor.flatten(0, 1) for tensor in vars(self).values()))
 
     def self_products(self) -> Tensor:
         return self.products_LL * self.factors_L[..., :, None] * self.factors_L[..., None, :]
 
     def cross_products(self, other: "_Rows") -> Tensor:
-        """(groups, first slots, second slots, L, L)."""
+        """Return the products of two rows' layers: (groups, first slots, second slots, L, L)."""
         products = torch.einsum("gxld,gykd->gxylk", self.stored_LD, other.stored_LD)
         return products * self.factors_L[:, :, None, :, None] * other.factors_L[:, None, :, None, :]

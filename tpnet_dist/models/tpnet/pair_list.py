@@ -27,7 +27,7 @@ AT_ONCE = 2**16
 
 @dataclass(frozen=True)
 class PairList:
-    """Which two slots each pair has."""
+    """The two slots of each pair."""
 
     neighbor_A: Tensor
     """The J slots of sources, then the Y of destinations, as positions in (B, S, M)."""
@@ -36,7 +36,7 @@ class PairList:
 
     @classmethod
     def of(cls, source_J: Tensor, target_Y: Tensor, shape_BSM: torch.Size) -> "PairList":
-        """`source_J` and `target_Y` as in `TokenSlots`."""
+        """List the pairs; `source_J` and `target_Y` are as in `TokenSlots`."""
         B, S, M = shape_BSM
         device, C = source_J.device, S - 1
         source_J = source_J + source_J // M * (C * M)
@@ -57,7 +57,8 @@ class PairList:
 
 
 def pair_products(query: LinkBatch, pairs: PairList) -> Tensor:
-    """Cross, self of the first, self of the second, as the slots read them: (X, 3, L, L)."""
+    """Return the products cross, self of the first, self of the second, as the slots read them: (X, 3, L,
+    L)."""
     rows_ULD, products_ULL = query.rows_ULD, query.products_ULL
     assert rows_ULD is not None and products_ULL is not None
     node_X, factors_XL = slots_of(query)
@@ -75,13 +76,13 @@ def pair_products(query: LinkBatch, pairs: PairList) -> Tensor:
 
 
 def pair_inputs(query: LinkBatch, pairs: PairList, *, scale: bool) -> Tensor:
-    """What the MLP of pair features gets of every pair: (X, I)."""
+    """Return the MLP's inputs of pair features for every pair: (X, I)."""
     inputs_XI = pair_products(query, pairs).flatten(1)
     return torch.log1p(F.relu_(inputs_XI)) if scale else inputs_XI
 
 
 def slots_of(query: LinkBatch) -> tuple[Tensor, Tensor]:
-    """Of ends, then of neighbour slots: nodes, and the factors that read their rows."""
+    """Return for ends, then for neighbour slots, the nodes and the factors that read their rows."""
     end_factors, neighbor_factors = query.end_factors_BSL, query.neighbor_factors_BSML
     assert end_factors is not None and neighbor_factors is not None
     node = torch.cat([query.ends_BS.flatten(), query.neighbors_BSM.flatten()])

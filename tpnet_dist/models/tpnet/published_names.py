@@ -53,9 +53,9 @@ _NEEDED = (
     "0.embedding_module.mlp_mixers.0.token_norm.weight",
     "1.fc1.weight",
 )
-"""Without these the sizes are unknown, or a whole part is missing."""
+"""Names without which the sizes are unknown, or a whole part is missing."""
 RANDOM_FEATURES = "0.random_projections.random_projections.0"
-"""Under which a checkpoint holds the random features its rows started from."""
+"""The name under which a checkpoint holds the random features its rows started from."""
 _MEMORY = re.compile(r"0\.random_projections\.(begging_time|now_time|random_projections\.)|1\.random_proj")
 
 
@@ -77,7 +77,7 @@ class TPNetStateNames:
     """Released checkpoints, as `ModelSpec` wants them."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
-        """Sizes are read off the weights; λ, walk and data must be said."""
+        """Return the settings with sizes read off the weights; λ, walk and data must be said."""
         assert isinstance(config.model, TPNetConfig)
         sizes = published_sizes(state)
         features = self.random_features(state)
@@ -107,7 +107,7 @@ class TPNetStateNames:
     def to_published(
         self, model: nn.Module, tensors: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """With features padded as the published code pads them."""
+        """Return the weights by published names, with features padded as the published code pads them."""
         assert isinstance(model, TPNet)
         channels = model.predictor.first.out_features
         widths = {"node_width": channels, "edge_width": max(channels, model.edge_width)}
@@ -119,7 +119,8 @@ class TPNetStateNames:
 
 
 def published_sizes(state: Mapping[str, Tensor]) -> PublishedSizes:
-    """Feature widths are those the features were padded to; a model may be built with the true ones."""
+    """Read sizes off the weights. Feature widths are those the features were padded to; a model may be built
+    with the true ones."""
     weights = _weights(state)
     token_weight = weights["0.embedding_module.projection_layer.0.weight"]
     channels = len(weights["0.embedding_module.projection_layer.2.weight"])
@@ -160,7 +161,7 @@ def load_published(model: TPNet, state: Mapping[str, Tensor]) -> None:
 def to_published(
     model: TPNet, *, node_width: int, edge_width: int, tensors: Mapping[str, Tensor] | None = None
 ) -> dict[str, Tensor]:
-    """The weights as the released code has them with features padded to these widths.
+    """Return the weights as the released code has them with features padded to these widths.
 
     `tensors`: something else by the names of the model's parameters, such as gradients.
     """
@@ -196,7 +197,7 @@ def _weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _kept_columns(model: TPNet, node_width: int, edge_width: int) -> Tensor:
-    """Which columns of a token weight for features padded to these widths the model has."""
+    """Return which columns of a token weight for features padded to these widths the model has."""
     time_width = len(model.time_encoding.phase)
     pair_columns = 2 * model.pair_features.width if model.pair_features else 0
     edge_start = node_width + time_width

@@ -1,4 +1,4 @@
-"""From what is known of a neighbour to its token.
+"""The MLP that makes a neighbour's token of what is known of the neighbour.
 
 The inputs are, in this order, the neighbour's node feature, the time encoding and the edge feature (together
 the slot's own inputs, features of width zero if there are none), then f(neighbour, source) and f(neighbour,
@@ -21,7 +21,7 @@ class TokenMLP(nn.Module):
     """Linear → ReLU → linear."""
 
     def __init__(self, own_width: int, pair_width: int, channels: int, *, fan_in: int) -> None:
-        """`pair_width` 0: without pair features. `fan_in`: the number of inputs initial weights are for."""
+        """`pair_width`: 0 without pair features. `fan_in`: the number of inputs initial weights are for."""
         super().__init__()
         self._shared_width = own_width + pair_width
         self.first = nn.Linear(own_width + 2 * pair_width, 2 * channels)
@@ -32,7 +32,8 @@ class TokenMLP(nn.Module):
     def forward(
         self, source_JF: list[Tensor], target_YF: list[Tensor], pairs: PairValues | None, num_targets: int
     ) -> Tensor:
-        """Own inputs come in parts. J·C tokens, a slot's C together, then Y, then a zero: (…, K)."""
+        """Make tokens; own inputs come in parts. There are J·C tokens, a slot's C together, then Y, then a
+        zero: (…, K)."""
         weight, bias = self.first.weight, self.first.bias
         if pairs is None:
             shared_JH = self.first(torch.cat(source_JF, 1))

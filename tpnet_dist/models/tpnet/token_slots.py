@@ -31,17 +31,18 @@ class TokenSlots:
     """Computed slots, and how J·C tokens of sources, Y of destinations and a zero make up the sequences."""
 
     source_J: Tensor
-    """Positions in (B, M), flat."""
+    """Chosen slots of sources, as flat positions in (B, M)."""
     target_Y: Tensor
-    """Positions in (B, C, M), flat."""
+    """Chosen slots of destinations, as flat positions in (B, C, M)."""
     token_MZ: Tensor
-    """For each slot of each sequence, which of the J·C + Y + 1 tokens; the last is the zero."""
+    """The token of each slot of each sequence, among J·C + Y + 1; the last is the zero."""
     pairs: PairList | None = None
-    """What is paired, as one list; not made for the host."""
+    """The pairs of these slots as one list; not made for the host."""
 
     @classmethod
     def for_batch(cls, query: LinkBatch, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
-        """As they were prepared, or else chosen where the mask lies, which should be the host, and sent."""
+        """Return the slots that were prepared, or else choose them where the mask lies, which should be the
+        host, and send them."""
         if isinstance(query.prepared, TokenSlots):
             return query.prepared
         mask_BSM, device = query.neighbor_mask_BSM, query.ends_BS.device
@@ -58,7 +59,7 @@ class TokenSlots:
 
     @classmethod
     def with_pairs(cls, mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
-        """For a device."""
+        """Choose the slots and list their pairs, as a device wants them."""
         slots = cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
         return replace(slots, pairs=PairList.of(slots.source_J, slots.target_Y, mask_BSM.shape))
 
@@ -67,7 +68,7 @@ class TokenSlots:
         return [self.source_J, self.target_Y, self.token_MZ, *pairs]
 
     def at(self, tensors: Sequence[Tensor]) -> "TokenSlots":
-        """The same with its tensors elsewhere."""
+        """Return these slots with their tensors replaced by these copies, which may lie on another device."""
         source_J, target_Y, token_MZ, *pairs = tensors
         return TokenSlots(source_J, target_Y, token_MZ, PairList(*pairs) if pairs else None)
 
@@ -97,22 +98,22 @@ class TokenSlots:
         return cls(source_J, target_Y, _tokens_of_sequences(token_BSM, zero))
 
     def pairs_of(self, query: LinkBatch) -> PairList:
-        """The pairs of this batch as one list, also where it was not made before."""
+        """Return the pairs of this batch as one list, also where it was not made before."""
         return self.pairs or PairList.of(self.source_J, self.target_Y, query.neighbors_BSM.shape)
 
     def sequences(self, tokens_K: Tensor) -> Tensor:
-        """(J·C + Y + 1, K) → (M, Z, K)."""
+        """Arrange tokens in sequences: (J·C + Y + 1, K) → (M, Z, K)."""
         return tokens_K.index_select(0, self.token_MZ.flatten()).view(*self.token_MZ.shape, tokens_K.shape[1])
 
 
 def size_class(number: int) -> int:
-    """The next of 8, 9, … 16, 18, … 32, 36, … 64, 72, …: at most an eighth more."""
+    """Return the next of 8, 9, … 16, 18, … 32, 36, … 64, 72, …: at most an eighth more."""
     step = 1 << max(0, (number - 1).bit_length() - 4)
     return max(8, -(-number // step) * step)
 
 
 def _padded(slots_A: Tensor) -> Tensor:
-    """With the first slot, again and again, up to the next size class."""
+    """Pad positions with the first slot, again and again, up to the next size class."""
     return F.pad(slots_A, (0, size_class(len(slots_A)) - len(slots_A)))
 
 

@@ -76,7 +76,7 @@ def pair_kernel(
 
 
 def pair_inputs_by_triton(query: LinkBatch, pairs: PairList, *, scale: bool) -> Tensor:
-    """(X, I), as `pair_inputs`."""
+    """Compute the MLP's inputs, (X, I), like `pair_inputs`."""
     rows_ULD, products_ULL = query.rows_ULD, query.products_ULL
     assert rows_ULD is not None and products_ULL is not None
     node_X, factors_XL = slots_of(query)

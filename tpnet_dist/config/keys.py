@@ -147,7 +147,8 @@ def did_you_mean(name: str, known: Iterable[str], spelled: Callable[[str], str] 
     its section; or who has it, if only other models do. `spelled` as people write it there."""
     if name in _RENAMED:
         return f"its name is {spelled(_RENAMED[name])} now; write that"
-    if models := [model for model in model_names() if name in config_keys(model)]:
+    models = [model for model in model_names() if name in config_keys(model)]
+    if name.startswith("model.") and models:
         return f"only {', '.join(models)} {'has' if len(models) == 1 else 'have'} it; leave it out"
 
     def likeness(candidate: str) -> float:

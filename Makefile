@@ -68,7 +68,9 @@ bench: $(READY) ## Run the short version of most benchmarks
 	$(RUN)/python -m benchmarks.scalability --edges 1e5 1e6 --steps 4 --rival-seconds 20 --out build/bench/scalability
 	$(RUN)/python -m tpnet_dist.plan --calibrate build/bench/here.toml
 	$(RUN)/python -m benchmarks.planner --device build/bench/here.toml --study build/bench/scalability --report-only
-	$(RUN)/python -m benchmarks.accuracy --epochs 1 --seeds 0 --out build/bench/accuracy
+	$(RUN)/python -m benchmarks.accuracy --epochs 1 --seeds 0 --models tpnet graphmixer --out build/bench/accuracy
+	$(RUN)/python -m benchmarks.efficiency --runs build/bench/accuracy --models tpnet graphmixer --turns 2 --out build/bench/efficiency
+	$(RUN)/python -m benchmarks.layer_norms
 
 clean: ## Remove everything that was built, the environment included
 	rm -rf build $(VENV)

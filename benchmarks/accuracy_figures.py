@@ -1,4 +1,4 @@
-"""Pictures of accuracies, as PNG and SVG: beside the paper's, by variant, and by width."""
+"""Pictures of accuracies, as PNG and SVG: beside the paper's, by model, by variant, by width and by λ."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.accuracy_rows import METRICS, NEGATIVES, SETTINGS, Accuracy, only
 from benchmarks.study_logs import title_of
-from benchmarks.variants import WHOLE, is_ablation, width_of
+from benchmarks.variants import WHOLE, decay_of, is_ablation, is_main, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,27 +22,31 @@ PLACES = [(setting, negatives) for setting in SETTINGS for negatives in NEGATIVE
 
 def draw_figures(rows: list[Accuracy], folder: Path) -> list[Path]:
     """Draw those figures that there is something to draw in."""
-    mains = [row for row in rows if not is_ablation(row.variant) and width_of(row.variant) is None]
+    mains = [row for row in rows if is_main(row.variant) and not row.is_heuristic]
+    compared = [row.dataset for row in rows if len({one.variant for one in mains}) > 1]
     ablated = [row.dataset for row in rows if is_ablation(row.variant)]
-    swept = [row.dataset for row in rows if width_of(row.variant) is not None]
+    widths = [row.dataset for row in rows if width_of(row.variant) is not None]
+    decays = [row.dataset for row in rows if decay_of(row.variant) is not None]
     return [
         *(_draw_mains(mains, folder / "accuracy") if mains else []),
+        *_draw_each(rows, compared, folder / "models", _draw_models),
         *_draw_each(rows, ablated, folder / "ablations", _draw_ablations),
-        *_draw_each(rows, swept, folder / "widths", _draw_widths),
+        *_draw_each(rows, widths, folder / "widths", _draw_widths),
+        *_draw_each(rows, decays, folder / "decays", _draw_decays),
     ]
 
 
 def _draw_mains(rows: list[Accuracy], path: Path) -> list[Path]:
     """Draw a line of pictures for each dataset and model: AP and AUC."""
     groups = list(dict.fromkeys((row.dataset, row.variant) for row in rows))
-    figure = _new_figure(11, 3.4 * len(groups))
+    figure = new_figure(11, 3.4 * len(groups))
     for group, line in zip(groups, figure.subplots(len(groups), len(METRICS), squeeze=False), strict=True):
         for metric, axes in zip(METRICS, line, strict=True):
             _draw_settings(
                 axes, [row for row in rows if (row.dataset, row.variant, row.metric) == (*group, metric)]
             )
             axes.set(ylabel=f"test {NAMES[metric]}", title=_title(group, rows))
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _draw_settings(axes: "Axes", rows: list[Accuracy]) -> None:
@@ -74,6 +78,27 @@ def _title(group: tuple[str, str], rows: list[Accuracy]) -> str:
 
 def _place(row: Accuracy) -> int:
     return PLACES.index((row.setting, row.negatives))
+
+
+def _draw_models(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
+    """Draw a line for each model and heuristic: both kinds of events, and the paper's."""
+    names = list(dict.fromkeys(row.variant for row in rows if is_main(row.variant)))
+    for number, setting in enumerate(SETTINGS):
+        found = [row for (_, name), row in only(rows, setting).items() if name in names]
+        shift = 0.16 * (2 * number - 1)
+        style = {"fmt": MARKERS[setting], "color": COLORS[setting]}
+        marks = [(names.index(row.variant) + shift, row.mean, row.std) for row in found]
+        _marks(axes, marks, is_upright=False, **style, label=f"{setting}{_seeds(found)}")
+        told = [
+            (names.index(row.variant) + shift, row.paper.mean, row.paper.std) for row in found if row.paper
+        ]
+        label = "the paper, five seeds" if number == 0 else None
+        _marks(axes, told, is_upright=False, **PAPER, label=label)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set(xlabel="test AP, random negatives", title=title_of(dataset))
+    axes.margins(y=0.1)
+    _legend_below(axes)
 
 
 def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
@@ -121,6 +146,26 @@ def _draw_widths(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
     _legend_below(axes)
 
 
+def _draw_decays(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
+    """Draw a curve for each setting, on which the preset's λ lies with the others."""
+    for setting in SETTINGS:
+        found = [row for row in only(rows, setting).values() if row.decay and _is_of_decays(row)]
+        found.sort(key=lambda row: row.decay or 0.0)
+        marks = [(row.decay or 0.0, row.mean, row.std) for row in found]
+        style: dict[str, Any] = {"fmt": f"{MARKERS[setting]}-", "color": COLORS[setting]}
+        _marks(axes, marks, **style, label=f"test, {setting}{_seeds(found)}")
+        told = [(row.decay or 0.0, row.val, None) for row in found if row.val is not None]
+        style |= {"fmt": f"{MARKERS[setting]}:", "markerfacecolor": "none"}
+        _marks(axes, told, **style, label=f"validation, {setting}")
+    axes.set_xscale("log")
+    axes.set(xlabel="λ, per second", ylabel="AP, random negatives", title=title_of(dataset))
+    _legend_below(axes)
+
+
+def _is_of_decays(row: Accuracy) -> bool:
+    return row.variant == WHOLE or decay_of(row.variant) is not None
+
+
 def _draw_each(
     rows: list[Accuracy],
     datasets: Iterable[str],
@@ -133,13 +178,13 @@ def _draw_each(
         return []
     columns = min(2, len(names))
     lines = -(-len(names) // columns)
-    figure = _new_figure(7 * columns, 4.6 * lines)
+    figure = new_figure(7 * columns, 4.6 * lines)
     all_axes = figure.subplots(lines, columns, squeeze=False).flatten()
     for axes, dataset in zip(all_axes, names, strict=False):
         draw(axes, dataset, [row for row in rows if row.dataset == dataset])
     for axes in all_axes[len(names) :]:
         axes.remove()
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _marks(
@@ -175,7 +220,7 @@ def _seeds(rows: Sequence[Accuracy]) -> str:
     return f", {told} seed{'s' * (counts[-1] > 1)}"
 
 
-def _new_figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
     # takes a second to import
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -185,7 +230,7 @@ def _new_figure(width: float, height: float) -> "Figure":
     return figure
 
 
-def _save(figure: "Figure", path: Path) -> list[Path]:
+def save_figure(figure: "Figure", path: Path) -> list[Path]:
     paths = [path.with_suffix(f".{name}") for name in FORMATS]
     for file in paths:
         figure.savefig(file, dpi=130)

@@ -1,48 +1,31 @@
-"""Tables of accuracies, laid out once and shown twice: on a terminal and as Markdown."""
+"""Tables of accuracies: each model beside the paper, ablations, widths, λ, and how the runs were made."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
-from rich.table import Table
+from collections.abc import Iterable
 
 from benchmarks.accuracy_rows import METRICS, NEGATIVES, SETTINGS, Accuracy, only
 from benchmarks.finished_runs import SeedResult
-from benchmarks.study_logs import title_of
-from benchmarks.variants import WHOLE, is_ablation, width_of
-from tpnet_dist.config.paper_values import PaperValue
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table; its first columns are text, the others numbers."""
-
-    title: str
-    headings: tuple[str, ...]
-    num_text_columns: int
-    rows: Sequence[tuple[str, ...]]
-
-    def for_terminal(self) -> Table:
-        table = Table(title=self.title, title_justify="left")
-        for number, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if number < self.num_text_columns else "right")
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-    def as_markdown(self) -> str:
-        rules = ["---"] * self.num_text_columns + ["---:"] * (len(self.headings) - self.num_text_columns)
-        lines = [self.headings, tuple(rules), *self.rows]
-        return f"## {self.title}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+from benchmarks.model_sheets import models_sheet, ranks_sheet
+from benchmarks.sheet import Sheet, of_paper, with_spread
+from benchmarks.study_logs import dataset_order, title_of
+from benchmarks.variants import WHOLE, decay_of, is_ablation, is_main, width_of
 
 
 def sheets(results: list[SeedResult], rows: list[Accuracy]) -> list[Sheet]:
     """Return those sheets that there is something to say in."""
-    made = [main_sheet(rows), ablation_sheet(rows), width_sheet(rows), run_sheet(results)]
+    made = [
+        *(models_sheet(rows, metric) for metric in METRICS),
+        *(ranks_sheet(rows, metric) for metric in METRICS),
+        main_sheet(rows),
+        ablation_sheet(rows),
+        width_sheet(rows),
+        decay_sheet(rows),
+        run_sheet(results),
+    ]
     return [sheet for sheet in made if sheet.rows]
 
 
 def main_sheet(rows: list[Accuracy]) -> Sheet:
-    shown = [row for row in rows if not is_ablation(row.variant) and width_of(row.variant) is None]
+    shown = [row for row in rows if is_main(row.variant)]
     cells = {
         (row.dataset, row.variant, row.setting, row.negatives, row.metric): _beside_paper(row)
         for row in shown
@@ -92,6 +75,29 @@ def width_sheet(rows: list[Accuracy]) -> Sheet:
     return Sheet("Width of the projections: test AP, random negatives", headings, 1, lines)
 
 
+def decay_sheet(rows: list[Accuracy]) -> Sheet:
+    """Return the table of λ; the preset's stands among the others, since it is the model as it is."""
+    transductive, inductive = (only(rows, setting) for setting in SETTINGS)
+    swept = {dataset for dataset, variant in transductive if decay_of(variant) is not None}
+    found = [
+        row
+        for (dataset, variant), row in transductive.items()
+        if dataset in swept and row.decay is not None and (decay_of(variant) or variant == WHOLE)
+    ]
+    lines = [
+        (
+            title_of(row.dataset),
+            f"{row.decay:g}" + " (the preset's)" * (row.variant == WHOLE),
+            "" if row.val is None else f"{row.val:.4f}",
+            with_spread(row),
+            with_spread(inductive.get((row.dataset, row.variant))),
+        )
+        for row in sorted(found, key=lambda row: (dataset_order(row.dataset), row.decay or 0.0))
+    ]
+    headings = ("dataset", "λ per second", "validation", "test", "test, inductive")
+    return Sheet("How fast walks fade: AP, random negatives", headings, 2, lines)
+
+
 def run_sheet(results: list[SeedResult]) -> Sheet:
     groups: dict[tuple[str, ...], list[SeedResult]] = {}
     for one in results:
@@ -102,23 +108,13 @@ def run_sheet(results: list[SeedResult]) -> Sheet:
             *facts,
             _listed(one.seed for one in group),
             _listed(one.ranks for one in group),
-            _listed(one.epochs_run for one in group),
+            _listed(one.epochs_run for one in group) + ", to go on" * any(one.under_way for one in group),
             _listed(one.best_epoch for one in group),
         )
         for facts, group in groups.items()
     ]
     texts = ("dataset", "model", "batching", "protocol", "log differs in")
     return Sheet("The runs", (*texts, "seeds", "ranks", "epochs run", "best epoch"), len(texts), lines)
-
-
-def with_spread(row: Accuracy | None) -> str:
-    if row is None:
-        return ""
-    return f"{row.mean:.4f}" if row.std is None else f"{row.mean:.4f} ± {row.std:.4f}"
-
-
-def of_paper(value: PaperValue | None) -> str:
-    return "" if value is None else f"{value.mean:.4f} ± {value.std:.4f}"
 
 
 def _beside_paper(row: Accuracy) -> list[str]:

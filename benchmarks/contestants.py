@@ -118,8 +118,8 @@ class Trainer(Contestant):
         # parts
         self.data = data = RunData.open(config, world)
         self.parts = RunModel.build(config, data.log, world, 0, data.row_exchange)
-        # progress
         self._memory = self.parts.memory
+        # progress
         self.to_learn = self._batches_to_learn()
         self.to_score: TurnBatches | None = None
 
@@ -153,12 +153,15 @@ class Trainer(Contestant):
         self.to_score = TurnBatches(self.data, planner, val, plan, 0)
         self.parts.model.eval()
 
-    @torch.inference_mode()
     def score(self, steps: int) -> list[float]:
+        return self.score_and_look(steps, self._prefetch)
+
+    @torch.inference_mode()
+    def score_and_look(self, steps: int, prefetch: int) -> list[float]:
         assert self.to_score is not None, "begin to score first"
         requests = self.to_score.take(steps)
         watch = StopWatch()
-        for planned, rows in rows_ahead(self._memory, requests, prefetch=self._prefetch):
+        for planned, rows in rows_ahead(self._memory, requests, prefetch=prefetch):
             score_microbatches(self.parts.model, self.parts.batch_maker.microbatches(planned, rows))
             watch.lap()
         return watch.laps

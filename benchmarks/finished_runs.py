@@ -1,16 +1,18 @@
-"""What finished runs came to, read from their folders: one result for each seed."""
+"""What runs came to, read from their folders: one result for each seed, or what it is at so far."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.study_logs import dataset_of, dataset_order, differences, width_there
-from benchmarks.variants import VARIANTS, variant_of, width_of
+from benchmarks.variants import VARIANTS, WHOLE, decay_of, titles, variant_of, width_of
 from tpnet_dist.config.keys import config_from
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME, preset_names, read_config, read_preset
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.results import RESULTS_NAME, Figures, Results, read_results
+from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, read_lines
 
 
 @dataclass(frozen=True)
@@ -19,11 +21,16 @@ class SeedResult:
 
     dataset: str
     """The name of the preset, or the data folder."""
+    model: str
+    """The name of the model."""
     variant: str
     seed: int
+    val: Figures
     test: Figures
     width: int | None
     """The width of the memory; None where it is not known any more."""
+    decay: float | None
+    """λ of the memory; None where there are several."""
     best_epoch: int
     epochs_run: int
     ranks: int
@@ -32,32 +39,75 @@ class SeedResult:
     differences: str
     """How the log differs from the paper's, as text."""
     run: Path
+    baselines: dict[str, Figures] = field(default_factory=dict)
+    """Figures of baselines on the test part, by name."""
+    under_way: bool = False
+    """Whether this is the best epoch so far, of a run that is to go on."""
 
 
 def results_of(run: Path, *, dataset: str | None = None, base: Config | None = None) -> list[SeedResult]:
     """Return the results of a run. `base`: the settings that its variant is named against; by default the
     preset of its dataset."""
     results, config = _read(run)
-    folder = Path(config.data.folder)
-    dataset = dataset or dataset_of(folder)
-    variant = variant_of(config, base or _preset_config(dataset))
+    common = _common(run, config, dataset, base)
     return [
         SeedResult(
-            dataset=dataset,
-            variant=variant,
+            **common,
             seed=seed,
+            val=figures.val,
             test=figures.test,
-            width=config.memory.width or width_there(folder),
             best_epoch=_epoch(figures.best_epoch, run),
             epochs_run=_epoch(figures.epochs_run, run),
             ranks=results.conditions.ranks,
-            batching=results.conditions.batching,
-            protocol=results.conditions.protocol,
-            differences=differences(dataset, folder),
-            run=run,
+            baselines={name: by_part.get("test", {}) for name, by_part in results.baselines.items()},
         )
         for seed, figures in results.seeds.items()
     ]
+
+
+def results_so_far(
+    run: Path, ranks: int, *, dataset: str | None = None, base: Config | None = None
+) -> list[SeedResult]:
+    """Return the best epoch so far of a run that was broken off, if epochs evaluated the test part too."""
+    if not (run / CONFIG_NAME).is_file():
+        return []
+    config = read_config(run / CONFIG_NAME)
+    kind = config.evaluation.negatives[0]
+    lines = [line for _, line in read_lines(run / METRICS_NAME) if isinstance(line, EpochLine) and line.test]
+    # an epoch that was trained twice, since a run went on from before it, counts as it was the last time
+    epochs = {line.epoch: line for line in lines if line.seed == config.training.all_seeds()[0]}
+    if not epochs:
+        return []
+    best = max(epochs.values(), key=lambda line: (line.val["transductive"][kind]["ap"], -line.epoch))
+    return [
+        SeedResult(
+            **_common(run, config, dataset, base),
+            seed=best.seed,
+            val=best.val,
+            test=best.test,
+            best_epoch=best.epoch,
+            epochs_run=max(epochs),
+            ranks=ranks,
+            under_way=True,
+        )
+    ]
+
+
+def _common(run: Path, config: Config, dataset: str | None, base: Config | None) -> dict[str, Any]:
+    folder = Path(config.data.folder)
+    dataset = dataset or dataset_of(folder)
+    decay = config.memory.decay
+    return {
+        "dataset": dataset,
+        "model": config.model.name,
+        "variant": variant_of(config, base or _preset_config(dataset, config.model.name)),
+        "width": config.memory.width or width_there(folder),
+        "decay": decay if isinstance(decay, float) else None,
+        "batching": config.data.batching,
+        "protocol": config.evaluation.protocol,
+        "differences": differences(dataset, folder),
+        "run": run,
+    }
 
 
 def read_runs(places: tuple[Path, ...]) -> list[SeedResult]:
@@ -85,10 +135,10 @@ def refuse_repeated(results: list[SeedResult]) -> None:
             )
 
 
-def _variant_order(variant: str) -> tuple[int, int, str]:
-    names = list(VARIANTS)
+def _variant_order(variant: str) -> tuple[int, float, str]:
+    names = [*dict.fromkeys([WHOLE, *titles().values()]), *VARIANTS]
     known = names.index(variant) if variant in names else len(names)
-    return known, width_of(variant) or 0, variant
+    return known, width_of(variant) or decay_of(variant) or 0, variant
 
 
 def _runs_at(place: Path) -> Iterator[Path]:
@@ -114,5 +164,7 @@ def _epoch(number: float | None, run: Path) -> int:
     return int(number)
 
 
-def _preset_config(dataset: str) -> Config:
-    return config_from([read_preset(dataset)] if dataset in preset_names() else [])
+def _preset_config(dataset: str, model: str) -> Config:
+    """Return the settings of the preset for this model, of which the preset may have a table."""
+    preset = [read_preset(dataset, model)] if dataset in preset_names() else []
+    return config_from([*preset, {"model.name": model}])

@@ -7,7 +7,8 @@
 Accuracy: each log is trained with its preset's λ (where it has a preset), with `memory.decay auto`, with each
 λ of --grid, and for --ablations with three timescales and with products across timescales. Each seed of each
 is a run of its own by `torchrun -m tpnet_dist.train`, kept in the folder of --out: the same command goes on
-where it was, and repeats no run that is finished. --args are further arguments of all runs.
+where it was, and repeats no run that is finished; with --minutes it stops in time. --args are further
+arguments of all runs.
 
 Cost: recording and training with 1, 2 and 3 timescales by turns in one process of one thread, in seconds of
 the processor's time, since others may be at work.
@@ -25,7 +26,7 @@ from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, arg
 
 from benchmarks.results_line import print_results_line
-from benchmarks.study import StudyRun, train_all
+from benchmarks.study import StudyRun, leave_without_results, require_positive, train_all
 from benchmarks.study_logs import StudyLog, dataset_of
 from benchmarks.timescale_cost import measure_costs
 from benchmarks.variants import WHOLE
@@ -61,6 +62,8 @@ class Settings:
     batching: Batching = "events"
     ranks: int = 1
     """The number of ranks of each run."""
+    minutes: float | None = None
+    """The most minutes that it may take; runs have equal shares, and go on the next time."""
     args: str = "--training.precision bfloat16"
     """Arguments of all runs, as one text."""
     out: Path = Path("build/timescales")
@@ -77,9 +80,9 @@ class Settings:
     def check(self) -> None:
         if not self.data or not self.seeds or not self.grid:
             raise InputError("--data, --seeds or --grid is empty, but must name something; leave it away")
-        for name in ("epochs", "ranks", "steps", "turns"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name} is {getattr(self, name)}, but must be at least 1; raise it")
+        require_positive(
+            epochs=self.epochs, ranks=self.ranks, steps=self.steps, turns=self.turns, minutes=self.minutes
+        )
 
 
 @dataclass(frozen=True)
@@ -133,8 +136,11 @@ def main() -> None:
 def study(settings: Settings, logs: list[StudyLog]) -> dict[str, Any]:
     """Train what is not trained yet, and compare."""
     runs = [run for log in logs for run in plan_runs(settings, log)]
-    failures = train_all(runs, settings.ranks, display_for(0))
-    figures = list(accuracies([run for run in runs if run not in failures], settings.batching))
+    failures = train_all(runs, settings.ranks, display_for(0), settings.minutes)
+    finished = [run for run in runs if run.is_finished]
+    if not finished and not failures:
+        leave_without_results(settings.out)
+    figures = list(accuracies(finished, settings.batching))
     verdicts = [verdict for log in logs if (verdict := judge(log.preset, figures))]
     _print("AP against random negatives, at the best epoch by validation", [asdict(one) for one in figures])
     _print(f"auto against single λ on the test part (allowed: {-ALLOWED_BELOW:g})", verdicts)
@@ -142,6 +148,7 @@ def study(settings: Settings, logs: list[StudyLog]) -> dict[str, Any]:
         "figures": [asdict(one) for one in figures],
         "verdicts": verdicts,
         "failures": {str(run): why for run, why in failures.items()},
+        "unfinished": len(runs) - len(finished) - len(failures),
     }
 
 

@@ -12,7 +12,7 @@ from data_prep.describe_command import Describe
 from data_prep.synth_command import Synth
 from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import did_you_mean, keys_of
-from tpnet_dist.errors import InputError, errors_for_people
+from tpnet_dist.errors import InputError, errors_for_people, spoken
 
 PROGRAM = "python -m data_prep"
 
@@ -43,13 +43,15 @@ def parse(args: list[str]) -> Command:
     if "-h" in args or "--help" in args:
         tyro.cli(
             Convert | Append | Describe | Synth,
-            prog=PROGRAM,
+            prog=spoken(PROGRAM),
             description=main.__doc__,
             args=args,
             config=(FlagCreatePairsOff,),
         )
     if not args:
-        raise InputError(f"no command is given; write {', '.join(COMMANDS)} or --help after {PROGRAM}")
+        raise InputError(
+            f"no command is given; write {', '.join(COMMANDS)} or --help after {spoken(PROGRAM)}"
+        )
     name, *rest = args
     if name not in COMMANDS:
         raise InputError(f"unknown command {name}; {did_you_mean(name, COMMANDS)}")
@@ -60,7 +62,7 @@ def parse(args: list[str]) -> Command:
     for field in fields(command):
         if field.default is MISSING and field.name not in said:
             what = positional_name if field.name == positional_key else f"--{field.name}"
-            raise InputError(f"{name}: no {what} given; write it, or see {PROGRAM} {name} --help")
+            raise InputError(f"{name}: no {what} given; write it, or see {spoken(PROGRAM)} {name} --help")
     return command(**said)  # type: ignore[arg-type]
 
 

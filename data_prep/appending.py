@@ -45,6 +45,8 @@ class Appending:
     """Whether sources and destinations have id spaces of their own; None: as in the log."""
     sort: bool = False
     node_features: str | None = None
+    node_table: TableReader | None = None
+    """In memory, in place of the source that `node_features` names."""
     accept_doubts: bool = False
     dry_run: bool = False
 
@@ -137,9 +139,7 @@ class _Append:
 
     def _read(self) -> None:
         first, job, sources = self.first, self.job, self.sources
-        say_columns(sources[0], job, first.rule, self.tell)
-        if len(sources) > 1:
-            self.tell(f"  {'and':<12} {len(sources) - 1:,} more, to {sources[-1].name}")
+        say_columns(sources, job, first.rule, self.tell)
         with self.display.stage("reading", sum(source.num_bytes for source in sources), unit="rows"):
             first.read(sources, self.display)
         if not first.events:
@@ -235,7 +235,9 @@ def _job(wish: Appending, before: LogBefore) -> Conversion:
     table = None
     if wish.node_features is not None:
         columns = tuple(dict.fromkeys(column.name.partition("[")[0] for column in kept.node_columns))
-        table = NodeTable(source=wish.node_features, node_id=kept.node_id or "", columns=columns)
+        table = NodeTable(
+            source=wish.node_features, node_id=kept.node_id or "", columns=columns, table=wish.node_table
+        )
     return Conversion(
         inputs=wish.inputs,
         layout=before.layout(wish.header),

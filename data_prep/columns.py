@@ -1,5 +1,7 @@
 """What the user calls a column — a name, a position, nothing — to a position."""
 
+import re
+
 from tpnet_dist.errors import InputError
 
 ALIASES = {
@@ -7,6 +9,30 @@ ALIASES = {
     "dst": ("dst", "destination", "target", "i", "v", "to", "item_id", "item", "recipient"),
     "time": ("time", "timestamp", "ts", "t", "unixtime", "date", "datetime", "day"),
 }
+_PEOPLE = {
+    *("user", "customer", "client", "buyer", "shopper", "reader", "viewer", "listener", "visitor"),
+    *("reviewer", "member", "person", "author", "editor", "patient", "student", "player"),
+}
+_THINGS = {
+    *("item", "product", "movie", "film", "song", "track", "artist", "book", "page", "article", "video"),
+    *("restaurant", "shop", "store", "business", "ad", "advert", "course", "app", "subreddit", "post"),
+    *("channel", "game", "hotel", "venue", "place", "recipe", "drug", "job", "repo", "thread", "sku"),
+}
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def is_of_people(name: str) -> bool:
+    """Return whether a name is of people: user_id, UserID and userId all name a user."""
+    return bool(_words(name) & _PEOPLE)
+
+
+def is_of_things(name: str) -> bool:
+    return bool(_words(name) & _THINGS)
+
+
+def _words(name: str) -> set[str]:
+    words = {word.lower() for word in _WORDS.findall(name)}
+    return words | {word.removesuffix("s") for word in words} | {word.removesuffix("id") for word in words}
 
 
 class ColumnFinder:
@@ -25,12 +51,28 @@ class ColumnFinder:
         for alias in ALIASES[role]:
             if alias in lowered:
                 return lowered.index(alias)
+        if (pair := self._people_and_things()) and role in pair:
+            return pair[role]
+        if len(self.names) == 1:
+            raise InputError(
+                f"{self.where}: has one column, {self.names[0][:40]!r}; if others are in it, say what "
+                "separates them with --delimiter, which is one character (sed 's/::/,/g' makes one of two)"
+            )
         if "comma_separated_list_of_features" in lowered:
             raise InputError(f"{self.where}: this is JODIE's layout; pass --format jodie")
         raise InputError(
             f"{self.where}: no {role} column among {self.names} (looked for {', '.join(ALIASES[role])}); "
             f"name it with --{role}"
         )
+
+    def _people_and_things(self) -> dict[str, int] | None:
+        """Find one column that names users, and another that names what they use."""
+        people, things = (
+            [place for place, name in enumerate(self.names) if is_of(name)]
+            for is_of in (is_of_people, is_of_things)
+        )
+        is_clear = len(people) == len(things) == 1 and people != things
+        return {"src": people[0], "dst": things[0]} if is_clear else None
 
     def position(self, wish: str, flag: str) -> int:
         if wish in self.names:

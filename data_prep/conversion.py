@@ -4,8 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from data_prep.layout import Layout
+from data_prep.places import without_secret
 from data_prep.raw_features import FeatureWish
+from data_prep.table_readers import TableReader
 from data_prep.values import TimeRule
+from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
 
@@ -18,6 +21,8 @@ class NodeTable:
     node_id: str
     columns: tuple[str, ...] = ()
     """The columns of features; none named: all but the id."""
+    table: TableReader | None = None
+    """Node features in memory, in place of the source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +57,18 @@ class Conversion:
     def inputs_name(self) -> str:
         if not self.inputs:
             return "the table"
-        return (
-            self.inputs[0] if len(self.inputs) == 1 else f"{self.inputs[0]} and {len(self.inputs) - 1} more"
-        )
+        first = without_secret(self.inputs[0])
+        return first if len(self.inputs) == 1 else f"{first} and {len(self.inputs) - 1} more"
 
     def time_rule(self, own_unit: TimeUnit | None) -> TimeRule:
         """Return the rule of times. `own_unit`: what a typed time column says of itself, such as iso for
         timestamps."""
+        if self.time_unit not in (None, own_unit) and own_unit is not None and not self.layout.is_kept:
+            what = "dates" if own_unit == "iso" else f"durations in {own_unit}"
+            raise InputError(
+                f"--time-unit {self.time_unit}: the time column of {self.inputs_name} holds {what}, which "
+                "say themselves what they count; leave it away"
+            )
         unit = own_unit or self.time_unit or ("iso" if self.time_format else "s")
         comma, is_kept = self.layout.decimal_comma, self.layout.is_kept
         return TimeRule(unit=unit, format=self.time_format, decimal_comma=comma, is_kept=is_kept)

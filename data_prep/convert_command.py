@@ -1,5 +1,6 @@
 """`python -m data_prep convert`: its flags, and how they and a preset become a `Conversion`."""
 
+import csv
 import re
 import time
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from data_prep.closing_line import say_done
 from data_prep.conversion import Conversion, NodeTable
 from data_prep.layout import Layout
 from data_prep.pipeline import convert
+from data_prep.places import without_secret
 from data_prep.presets import PRESETS, FormatName, find_companions
 from data_prep.raw_features import FeatureWish
 from tpnet_dist.config.whole_numbers import Count
@@ -104,7 +106,7 @@ class Convert:
             )
         *inputs, out = map(str, self.paths)
         if _URL.match(out):
-            raise InputError(f"{out}: a data folder is made on a local disk; give a path")
+            raise InputError(f"{without_secret(out)}: a data folder is made on a local disk; give a path")
         out_dir = Path(out)
         job, display = self.job(inputs, out_dir), display_for(rank=0)
         manifest = convert(job, out_dir, overwrite=self.overwrite, display=display, dry_run=self.dry_run)
@@ -152,7 +154,7 @@ class Convert:
             source={
                 "command": "convert",
                 "format": self.format,
-                "inputs": [Path(given).name for given in inputs],
+                "inputs": [Path(without_secret(given)).name for given in inputs],
             },
         )
 
@@ -174,7 +176,7 @@ class Convert:
             "dst": self.dst,
             "time": self.time,
             "label": self.label,
-            "features": None if self.features is None else tuple(self.features.split(",")),
+            "features": None if self.features is None else _listed(self.features),
             "delimiter": _delimiter(self.delimiter),
             "comment": self.comment,
             "decimal_comma": self.decimal_comma or None,
@@ -185,7 +187,8 @@ class Convert:
 
 
 def _listed(said: str | None) -> tuple[str, ...]:
-    return () if said is None else tuple(name.strip() for name in said.split(","))
+    """Names as in a line of CSV: one that holds a comma is in quotes."""
+    return () if said is None else tuple(name.strip() for name in next(csv.reader([said]), []))
 
 
 def _delimiter(said: str | None) -> str | None:

@@ -13,7 +13,7 @@ from tpnet_dist.events.preparation import Preparation
 from tpnet_dist.events.timescales import half_life
 from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
 
-MAX_SHARD_ROWS, MAX_VERSION_ROWS, MAX_NAMES = 8, 10, 12
+MAX_SHARD_ROWS, MAX_VERSION_ROWS, MAX_NAMES, MAX_LETTERS = 8, 10, 12, 20
 LARGE_TIME_GROUP = 200
 """The default timestamp batch: a larger group of equal times is always cut by batching by events."""
 
@@ -26,9 +26,9 @@ _ASCII_LEVELS = " ..::||##"
 def print_summary(summary: LogSummary, console: Console) -> None:
     """Print overview, degrees, shards and the chart, in this order."""
     plain = console.options.ascii_only
-    console.print(_overview(summary), "")
+    console.print(_overview(summary, plain=plain), "")
     if summary.preparation is not None:
-        console.print(_columns(summary.preparation), "")
+        console.print(_columns(summary, summary.preparation), "")
     if len(summary.versions) > 1:
         console.print(_versions(summary), "")
     console.print(_degrees(summary), "")
@@ -39,12 +39,13 @@ def print_summary(summary: LogSummary, console: Console) -> None:
         console.print("", Text(f"{group}: consider batching by timestamps", style="yellow"), sep="\n")
 
 
-def _overview(summary: LogSummary) -> Table:
+def _overview(summary: LogSummary, *, plain: bool) -> Table:
     table = _new_table("Overview", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim")
     for name, value, remark in _overview_rows(summary):
+        remark = remark.replace("λ·span", "lambda * span") if plain else remark
         table.add_row(name, value, remark)
     return table
 
@@ -68,24 +69,33 @@ def _on_both_sides(summary: LogSummary) -> str:
     return "" if summary.bipartite else f"{summary.nodes_on_both_sides:,} on both sides"
 
 
-def _columns(preparation: Preparation) -> Table:
-    """Return a table of what the user's columns were taken for, and which files they came from."""
+def _columns(summary: LogSummary, preparation: Preparation) -> Table:
+    """Return a table of what the user's columns were taken for, their first values, and their files."""
     table = _new_table("Read from", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
+    table.add_column(style="dim")
     unit = preparation.time_format or preparation.time_unit
-    rows = [
-        ("source", preparation.src),
-        ("destination", preparation.dst),
-        ("time", f"{preparation.time} ({unit})"),
-    ]
-    rows += [("label", preparation.label)] if preparation.label is not None else []
-    rows += [("features", _some(preparation.features))] if preparation.features else []
-    rows += [("not used", _some(preparation.unused))] if preparation.unused else []
-    rows += [("files", _some([source.name for source in preparation.sources]))]
-    for name, value in rows:
-        table.add_row(name, Text(value))
+    columns = {"source": preparation.src, "destination": preparation.dst}
+    columns |= {"time": f"{preparation.time} ({unit})", "label": preparation.label or ""}
+    for name, values in summary.first_values:
+        role, _, feature = name.partition(" ")
+        table.add_row(role, Text(columns.get(role, feature)), Text(_listed(values)))
+    num_shown = sum(name.startswith("feature ") for name, _ in summary.first_values)
+    if summary.edge_feature_width > num_shown:
+        table.add_row("features", f"{summary.edge_feature_width - num_shown:,} more", "")
+    if preparation.unused:
+        table.add_row("not used", Text(_some(preparation.unused)), "")
+    table.add_row("id spaces", "two" if summary.bipartite else "one", "")
+    table.add_row("files", Text(_some([source.name for source in preparation.sources])), "")
     return table
+
+
+def _listed(values: Sequence[object]) -> str:
+    texts = (
+        f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else str(value) for value in values
+    )
+    return ", ".join(text if len(text) <= MAX_LETTERS else f"{text[: MAX_LETTERS - 2]}.." for text in texts)
 
 
 def _some(names: Sequence[str]) -> str:

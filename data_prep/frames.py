@@ -1,7 +1,9 @@
 """Tables in memory as sources, and the conversion of whatever a caller in Python has."""
 
+import csv
+import io
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from data_prep.appending import append
 from data_prep.convert_command import Convert
 from data_prep.pipeline import convert
 from data_prep.table_readers import ROWS_PER_BATCH, MemoryReader
-from tpnet_dist.config.keys import did_you_mean
+from tpnet_dist.config.keys import did_you_mean, keys_of
+from tpnet_dist.config.keyword_settings import value_of
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventLog
 from tpnet_dist.files.progress import Display
@@ -25,19 +28,17 @@ _COMMAND_ONLY = {"paths", "debug", "dry_run"}
 
 def convert_source(source: Any, out: Path, options: Mapping[str, Any], *, verbose: bool) -> EventLog:  # noqa: ANN401
     """Convert tables or files. `options`: as the command has them."""
-    options = dict(options)
-    _require_known(options, Convert)
-    for name in ("features", "one_hot", "node_columns"):
-        if name in options and isinstance(options[name], list | tuple):
-            options[name] = ",".join(map(str, options[name]))
+    said, nodes = _understood(options, Convert)
     paths = _paths_of(source)
     table = None if paths is not None else reader_of(source)
     if table is not None and _is_temporal_data(source):
-        options = {"src": "src", "dst": "dst", "time": "t", **options}
+        said = {"src": "src", "dst": "dst", "time": "t", **said}
         if "msg" in table.schema.names:
-            options.setdefault("features", "msg")
-    command = Convert(paths=(*(paths or ()), str(out)), **options)
+            said.setdefault("features", "msg")
+    command = Convert(paths=(*(paths or ()), str(out)), **said)
     job = command.job(list(paths or ()), out)
+    if job.node_table is not None:
+        job = replace(job, node_table=replace(job.node_table, table=nodes))
     convert(
         job,
         out,
@@ -51,11 +52,12 @@ def convert_source(source: Any, out: Path, options: Mapping[str, Any], *, verbos
 
 def append_source(source: Any, folder: Path, options: Mapping[str, Any], *, verbose: bool) -> EventLog:  # noqa: ANN401
     """Append tables or files. `options`: as the command has them."""
-    _require_known(options, Append)
+    said, nodes = _understood(options, Append)
     paths = _paths_of(source)
     table = None if paths is not None else reader_of(source)
+    wish = Append(paths=(*(paths or ()), str(folder)), **said).wish(list(paths or ()))
     append(
-        Append(paths=(*(paths or ()), str(folder)), **options).wish(list(paths or ())),
+        replace(wish, node_table=nodes),
         folder,
         display=Display(),
         tell=print if verbose else lambda line: None,
@@ -64,11 +66,30 @@ def append_source(source: Any, folder: Path, options: Mapping[str, Any], *, verb
     return EventLog(folder)
 
 
-def _require_known(options: Mapping[str, Any], command: type) -> None:
-    known = [field.name for field in fields(command) if field.name not in _COMMAND_ONLY]
-    for name in options:
-        if name not in known:
-            raise InputError(f"unknown option {name}; {did_you_mean(name, known)}")
+def _understood(
+    options: Mapping[str, Any], command: type[Convert | Append]
+) -> tuple[dict[str, Any], MemoryReader | None]:
+    """Return the command's arguments, each of its type, and node features that are a table in memory."""
+    keys = {name: key for name, key in keys_of(command).items() if name not in _COMMAND_ONLY}
+    said: dict[str, Any] = {}
+    nodes = None
+    for name, value in options.items():
+        if name not in keys:
+            raise InputError(f"unknown option {name}; {did_you_mean(name, keys)}")
+        if name == "node_features" and value is not None and not isinstance(value, str | Path):
+            nodes = reader_of(value, "the table of node features")
+            value = nodes.name
+        said[name] = value_of(keys[name], _as_words(value) if keys[name].kind is str else value)
+    return said, nodes
+
+
+def _as_words(value: object) -> object:
+    """Write names and positions of columns as the command line has them."""
+    if isinstance(value, list | tuple):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(value)
+        return line.getvalue()
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _paths_of(source: Any) -> list[str] | None:  # noqa: ANN401
@@ -117,10 +138,10 @@ def _batches_of_lazy(frame: pl.LazyFrame) -> Iterator[pa.RecordBatch]:
 def _table_of_pandas(source: Any, name: str) -> pa.Table:  # noqa: ANN401
     try:
         return pa.Table.from_pandas(source, preserve_index=False)
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         text = " ".join(str(error).split())
         raise InputError(
-            f"{name}: a column has values of several types ({text:.120}); give it one"
+            f"{name}: cannot be read as columns of one type and name each ({text:.120}); correct it"
         ) from error
 
 
@@ -141,4 +162,7 @@ def _table_of_temporal_data(source: Any) -> pa.Table:  # noqa: ANN401
         else:
             matrix = np.ascontiguousarray(values, np.float32).reshape(len(values), -1)
             columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{len(column):,} of {name}" for name, column in columns.items())
+        raise InputError(f"the TemporalData: has {lengths}, but every event has one of each; complete it")
     return pa.table(columns)

@@ -64,6 +64,13 @@ class IdMap:
         both = int(id_tables.SEEN_AS.sum())
         return int(np.count_nonzero(self._known.states() & both == both))
 
+    def num_shared_with(self, other: "IdMap") -> int:
+        """Count ids that are written alike in both."""
+        one, two = sorted((self.raw, other.raw), key=len)
+        if one.type != two.type:
+            one, two = (pc.cast(ids, pa.large_string()) for ids in (one, two))
+        return int(pc.sum(pc.is_in(two, value_set=one)).as_py() or 0)
+
     def sources_first(self) -> Integers:
         """Return all codes: first those seen as sources, in that order, then the others."""
         sources = self._known.sources()

@@ -69,7 +69,7 @@ class Roles:
 def find_roles(where: str, names: list[str], layout: Layout, *, has_names: bool) -> Roles:
     """Find the position of each role; InputError, beginning with `where`, for a column that is not there or
     is given two roles."""
-    if has_names:
+    if has_names and not layout.is_kept:
         _refuse_equal_names(where, names)
     find = ColumnFinder(where, names, has_names, is_kept=layout.is_kept)
     roles = Roles(
@@ -83,6 +83,8 @@ def find_roles(where: str, names: list[str], layout: Layout, *, has_names: bool)
         feature_row=None if layout.feature_row is None else find.position(layout.feature_row, "--format"),
     )
     _refuse_two_roles(where, roles)
+    if has_names and layout.is_kept:  # a first event in place of the names is told by what it lacks
+        _refuse_equal_names(where, names)
     return roles
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventColumns, EventLog
@@ -20,6 +21,7 @@ PASS_EVENTS = 20_000_000
 """Edge keys expected in memory at once (8 bytes each, twice that while sorting)."""
 CHUNK_EVENTS = 500_000
 HISTOGRAM_BINS = 48
+_FIRST_EVENTS, _FIRST_FEATURES = 3, 6
 BLOCK_COUNTS = (2, 4, 8)
 _HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -97,6 +99,8 @@ class LogSummary:
     bytes_on_disk: int
     shards: tuple[ShardSummary, ...]
     time_histogram: TimeHistogram
+    first_values: tuple[tuple[str, tuple[str | float, ...]], ...]
+    """Of the first events: source, destination, time, label, then each edge feature, some of many."""
     preparation: Preparation | None
     """What the manifest says of how the log was prepared."""
     versions: tuple[Version, ...]
@@ -169,9 +173,29 @@ def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distin
         bytes_on_disk=_bytes_on_disk(log),
         shards=tuple(ShardSummary(file=s.file, rows=s.rows, bytes=s.bytes) for s in manifest.shards),
         time_histogram=times.histogram(),
+        first_values=tuple(_first_values(log).items()),
         preparation=manifest.preparation,
         versions=manifest.history,
     )
+
+
+def _first_values(log: EventLog) -> dict[str, tuple[str | float, ...]]:
+    events, raw = log.read(0, min(_FIRST_EVENTS, len(log))), log.raw_ids().column("raw_id")
+    found: dict[str, tuple[str | float, ...]] = {
+        "source": tuple(raw.take(pa.array(events.src)).to_pylist()),
+        "destination": tuple(raw.take(pa.array(events.dst)).to_pylist()),
+        "time": tuple(events.time.tolist()),
+    }
+    if log.manifest.has_labels:
+        found["label"] = tuple(events.label.tolist())
+    if log.edge_features is not None:
+        preparation = log.manifest.preparation
+        names = [] if preparation is None else list(preparation.feature_names)
+        rows = np.asarray(log.edge_features[: len(events)])
+        for number in range(min(_FIRST_FEATURES, rows.shape[1])):
+            name = names[number] if len(names) == rows.shape[1] else f"number {number}"
+            found[f"feature {name}"] = tuple(rows[:, number].tolist())
+    return found
 
 
 class _NodeTotals:

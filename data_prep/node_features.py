@@ -12,8 +12,11 @@ import pyarrow.compute as pc
 from data_prep.conversion import Conversion, NodeTable
 from data_prep.places import Place, places_of
 from data_prep.raw_features import Blocks, FeatureReading
+from data_prep.raw_files import first_lines
 from data_prep.sources import reader_of_place
+from data_prep.table_readers import TableReader
 from data_prep.table_source import is_list
+from data_prep.text_source import guess_delimiter
 from data_prep.values import Rejected, parse_ids
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, Matrix, transform
@@ -33,10 +36,7 @@ class NodeFeatures:
     ) -> None:
         """`known`: what an earlier conversion made of the columns."""
         self._name = wanted.source
-        table = pa.concat_tables(
-            [_table_of(place, wanted) for place in places_of([wanted.source], spool)],
-            promote_options="default",
-        )
+        table = _read(wanted, spool)
         if not len(table):
             raise InputError(f"{self._name}: holds no rows; give a table with node features")
         self._ids = self._parsed_ids(table, wanted)
@@ -169,17 +169,35 @@ def _values_of(column: pa.Array, name: str, reading: FeatureReading) -> Matrix:
     return reading.column(pc.list_flatten(column), name).reshape(len(column), -1)
 
 
+def _read(wanted: NodeTable, spool: Path) -> pa.Table:
+    if wanted.table is not None:
+        return _all_of(wanted.table)
+    tables = [_table_of(place, wanted) for place in places_of([wanted.source], spool)]
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException as error:
+        text = " ".join(str(error).split())
+        raise InputError(
+            f"{wanted.source}: its files do not fit together ({text:.120}); write them with one type"
+        ) from error
+
+
+def _all_of(reader: TableReader) -> pa.Table:
+    return pa.Table.from_batches([batch for batch, _ in reader.batches(reader.schema.names)], reader.schema)
+
+
 def _table_of(place: Place, wanted: NodeTable) -> pa.Table:
     reader = reader_of_place(place)
     if reader is not None:
-        return pa.Table.from_batches(
-            [batch for batch, _ in reader.batches(reader.schema.names)], reader.schema
-        )
+        return _all_of(reader)
     try:
         # ids as they are written
         with place.open() as file:
             frame = pl.read_csv(
-                file.read(), infer_schema_length=None, schema_overrides={wanted.node_id: pl.String}
+                file.read(),
+                separator=guess_delimiter(place.name, first_lines(place, comment=None)),
+                infer_schema_length=None,
+                schema_overrides={wanted.node_id: pl.String},
             )
     except (pl.exceptions.PolarsError, OSError) as error:
         text = " ".join(str(error).split())

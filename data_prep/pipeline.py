@@ -62,9 +62,7 @@ def _convert_into(
     staging: Path, job: Conversion, sources: list[Source], display: Display, tell: Tell, *, dry_run: bool
 ) -> Manifest:
     first = FirstPass(job, sources[0], staging)
-    say_columns(sources[0], job, first.rule, tell)
-    if len(sources) > 1:
-        tell(f"  {'and':<12} {len(sources) - 1:,} more, to {sources[-1].name}")
+    say_columns(sources, job, first.rule, tell)
     with display.stage("reading", sum(source.num_bytes for source in sources), unit="rows"):
         first.read(sources, display)
     if job.dedupe:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -19,7 +20,10 @@ from tpnet_dist.events.preparation import SourceRecord
 STANDARD_INPUT = "-"
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
 _GLOB = re.compile(r"[*?\[]")
+_SECRET = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+://)[^/?]*@")
 _NUMBERS = re.compile(r"(\d+)")
+_PARTITION = re.compile(r"([^/=]+)=([^/]*)/")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class Place:
     @property
     def is_local(self) -> bool:
         return isinstance(self.system, fs.LocalFileSystem)
+
+    def partitions(self) -> dict[str, str | None]:
+        """Return columns from the names of folders as Hive has them: day=2024-01-31/part-0.parquet."""
+        found = {unquote(key): unquote(value) for key, value in _PARTITION.findall(self.path)}
+        return {key: None if value == _NO_VALUE else value for key, value in found.items()}
 
     def open(self) -> pa.NativeFile:
         try:
@@ -121,15 +130,18 @@ def _spooled(spool: Path) -> Place:
     return Place("standard input", str(path), system, system.get_file_info(str(path)), is_spooled=True)
 
 
-def _at_url(given: str, scheme: str) -> list[Place]:
+def _at_url(address: str, scheme: str) -> list[Place]:
+    given = without_secret(address)
     try:
         # a * or ? is a pattern here, but ?key=value says how to reach the bucket
-        address, mark, options = given.partition("?")
+        address, mark, options = address.partition("?")
         system, path = fs.FileSystem.from_uri(_escaped(address) + mark + options)
         path = path.replace("%2A", "*")
         if _GLOB.search(path):
             return _matching(system, given, path)
         info = system.get_file_info(path)
+    except InputError:
+        raise
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise _refusal(given, error, scheme) from error
     if info.type == fs.FileType.Directory:
@@ -137,6 +149,11 @@ def _at_url(given: str, scheme: str) -> list[Place]:
     if info.type != fs.FileType.File:
         raise InputError(f"{given}: no such file or folder; check the address, and the bucket's name in it")
     return [Place(given, path, system, info)]
+
+
+def without_secret(address: str) -> str:
+    """Leave key and password out of s3://key:secret@bucket/log.csv, for people and the manifest."""
+    return _SECRET.sub(r"\1", address)
 
 
 def _escaped(address: str) -> str:
@@ -196,4 +213,10 @@ def _refusal(name: str, error: Exception, scheme: str = "") -> InputError:
         )
     else:
         remedy = "check the address and the credentials"
-    return InputError(f"{name}: cannot be opened ({text:.200}); {remedy}")
+    # of what a bucket's server says, the code: the rest differs from time to time, and may hold keys
+    code = re.search(r"AWS Error (\w+)", text)
+    return InputError(f"{name}: cannot be opened ({code[1] if code else _without_keys(text):.200}); {remedy}")
+
+
+def _without_keys(text: str) -> str:
+    return re.sub(r"://[^/\s]*@", "://", text)

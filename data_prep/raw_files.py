@@ -52,6 +52,11 @@ def open_text(place: Place) -> io.TextIOWrapper:
     )
 
 
+def is_compressed(place: Place) -> bool:
+    with place.open() as file:
+        return _compression(file.read(4)) is not None
+
+
 def first_bytes(place: Place, count: int) -> bytes:
     """Return the first bytes of what the file holds, uncompressed."""
     with RawFile(place) as raw:

@@ -46,6 +46,11 @@ class TextForm(preparation.TextForm):
     """How one file is written."""
 
     lines_before_rows: int
+    partitions: tuple[str | None, ...] = ()
+    """Values of the columns that the file's folders name; they follow those of each row."""
+
+    def extended(self, row: list[str]) -> list[str]:
+        return [*row, *(value or "" for value in self.partitions)]
 
 
 class RuleBroken(Exception):
@@ -111,7 +116,7 @@ def _numbered_rows(place: Place, form: TextForm) -> Iterator[tuple[int, list[str
             reader = csv.reader(lines, delimiter=form.delimiter)
             for row in reader:
                 if row:
-                    yield form.lines_before_rows + line, row
+                    yield form.lines_before_rows + line, form.extended(row)
                 line = reader.line_num + 1
     except (OSError, EOFError) as error:
         raise unreadable(place, error) from error
@@ -125,8 +130,9 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
     if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
         raise RuleBroken("the row is not UTF-8; convert the file, for example with iconv -f latin1 -t utf-8")
     if len(row) != len(roles.names):
+        of_folders = len(form.partitions)
         raise RuleBroken(
-            f"{len(row)} fields where the file has {len(roles.names)} columns; "
+            f"{len(row) - of_folders} fields where the file has {len(roles.names) - of_folders} columns; "
             "complete or remove the row (features must be as many in every row)"
         )
     for role, position in (("source", roles.src), ("destination", roles.dst)):

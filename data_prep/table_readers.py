@@ -2,9 +2,8 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.json
@@ -19,8 +18,6 @@ from tpnet_dist.events.preparation import SourceRecord
 ROWS_PER_BATCH = 1 << 17
 HEAD_ROWS = 2000
 _BLOCK_BYTES = 16 << 20
-_PARTITION = re.compile(r"([^/=]+)=([^/]*)/")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class TableReader(Protocol):
@@ -167,18 +164,37 @@ class JsonLinesReader:
                     return
 
     def _parse(self, lines: bytes, row: int) -> pa.Table:
+        """Parse lines. Texts stay texts, also those that look like dates: they may be ids."""
         try:
-            return pyarrow.json.read_json(
-                io.BytesIO(lines), pyarrow.json.ReadOptions(block_size=max(1, 2 * len(lines)))
-            )
+            table = self._parsed(lines)
+            names = table.column_names
+            while dates := [each.name for each in table.schema if pa.types.is_timestamp(each.type)]:
+                self._as_text += dates
+                table = self._parsed(lines)
+            return table.select(names)
         except pa.ArrowInvalid as error:
-            text = " ".join(str(error).split())
-            place = re.search(r"in row (\d+)", text)
-            where = f"line {row + int(place[1]) + 1:,}" if place else f"after line {row:,}"
-            raise InputError(
-                f"{self.name} {where}: cannot be read as JSON lines ({text:.160}); correct it, one object "
-                "a line"
-            ) from error
+            raise self._unreadable(str(error), row) from error
+
+    def _parsed(self, lines: bytes) -> pa.Table:
+        form = pa.schema([(name, pa.string()) for name in self._as_text])
+        return pyarrow.json.read_json(
+            io.BytesIO(lines),
+            pyarrow.json.ReadOptions(block_size=max(1, 2 * len(lines))),
+            pyarrow.json.ParseOptions(explicit_schema=form),
+        )
+
+    def _unreadable(self, error: str, row: int) -> InputError:
+        text = " ".join(error.split())
+        place = re.search(r"in row (\d+)", text)
+        where = f"line {row + int(place[1]) + 1:,}" if place else f"after line {row:,}"
+        if changed := re.search(r"Column\(/(.+?)\) changed from (\w+) to (\w+)", text):
+            name, before, now = changed.groups()
+            return InputError(
+                f"{self.name} {where}: {name!r} is a {now} after {before}s; write it with one type"
+            )
+        return InputError(
+            f"{self.name} {where}: cannot be read as JSON lines ({text:.160}); correct it, one object a line"
+        )
 
     def about(self) -> str:
         return "JSON lines"
@@ -216,12 +232,11 @@ class MemoryReader:
 
 
 class WithPartitions:
-    """A reader, and columns from the names of folders as Hive has them: day=2024-01-31/part-0.parquet."""
+    """A reader, and columns from the names of folders."""
 
-    def __init__(self, reader: TableReader, path: str) -> None:
+    def __init__(self, reader: TableReader, partitions: Mapping[str, str | None]) -> None:
         self._reader, self.name, self.num_bytes = reader, reader.name, reader.num_bytes
-        found = {unquote(key): unquote(value) for key, value in _PARTITION.findall(path)}
-        self._partitions = {key: value for key, value in found.items() if key not in reader.schema.names}
+        self._partitions = {key: each for key, each in partitions.items() if key not in reader.schema.names}
         fields = [*reader.schema, *(pa.field(key, pa.string()) for key in self._partitions)]
         self.schema = pa.schema(fields)
 
@@ -241,9 +256,7 @@ class WithPartitions:
 
     def _extended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for key, value in self._partitions.items():
-            constant = pa.array([None if value == _NO_VALUE else value], pa.string())
-            column = constant.take(pa.array([0] * batch.num_rows, pa.int8()))
-            batch = batch.append_column(key, column)
+            batch = batch.append_column(key, pa.repeat(pa.scalar(value, pa.string()), batch.num_rows))
         return batch
 
 

@@ -24,6 +24,7 @@ from data_prep.values import (
     NULL_SPELLINGS,
     NoEvents,
     Rejected,
+    TimeRule,
     is_text,
     parse_feature_rows,
     parse_ids,
@@ -31,11 +32,13 @@ from data_prep.values import (
     parse_times,
 )
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import numbers_with_gaps
 from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
 
 _KEPT_BATCHES = 8
 """More than are read ahead: the one that is rejected is among them."""
 _ROWS_AT_ONCE = 4096
+_CORRECT = "fill it in or remove the row"
 _FILL = "fill it in, remove the row, or pass --fill 0 or --fill mean"
 
 Matrix = npt.NDArray[np.float32]
@@ -64,7 +67,18 @@ class TableSource:
         kind = self._type(self.roles.time)
         if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
             return "iso"
+        if is_text(kind) and self._holds_dates_as_text():
+            return "iso"
         return kind.unit if pa.types.is_duration(kind) else None
+
+    def _holds_dates_as_text(self) -> bool:
+        """Return whether times are ISO dates as text; JSON has no others."""
+        column = self._head.column(self.roles.names[self.roles.time])[:1]
+        try:
+            parse_times(column, TimeRule(unit="iso"))
+        except Rejected:
+            return False
+        return True
 
     @property
     def feature_names(self) -> list[str]:
@@ -138,11 +152,7 @@ class TableSource:
         )
 
     def _ids(self, batch: pa.RecordBatch, position: int) -> pa.Array:
-        """As numbers or text; dates that JSON was taken for are text again."""
-        column = self._column(batch, position)
-        if pa.types.is_temporal(column.type):
-            raise Rejected
-        return parse_ids(column, as_text=False)
+        return parse_ids(self._column(batch, position), as_text=False)
 
     def _column(self, batch: pa.RecordBatch, position: int) -> pa.Array:
         place = batch.schema.get_field_index(self.roles.names[position])
@@ -199,6 +209,8 @@ class TableSource:
                 continue
             if position in roles.features and roles.names[position] in self._one_hot:
                 continue
+            if position in roles.numeric and self._holds_numbers_as_text(position):
+                continue
             kind, name = self._type(position), roles.names[position]
             if pa.types.is_null(kind):
                 raise InputError(f"{self.name} row 1: column {name!r} ({what}) is null; fill it in")
@@ -207,6 +219,13 @@ class TableSource:
                 f"{self.name}: column {name!r} holds {kind}, but {what}s are {wanted}; name another "
                 f"column{nested}"
             )
+
+    def _holds_numbers_as_text(self, position: int) -> bool:
+        """Return whether texts are numbers, such as those of a column that a folder of Hive names."""
+        if not is_text(self._type(position)):
+            return False
+        numbers = numbers_with_gaps(self._head.column(self.roles.names[position]))
+        return numbers is not None
 
     def _pass_unseen(self, batch: pa.RecordBatch, rules: Rules, before: TimeForm) -> bool:
         try:
@@ -262,11 +281,13 @@ class TableSource:
     def _check_number(self, column: pa.Array, position: int, rules: Rules) -> None:
         name, width = self.roles.names[position], self._widths.get(position)
         what, value, wish = f"column {name!r}", column[0].as_py(), rules.features.wish
-        if name in wish.one_hot or (value is None and wish.fill and width is None):
+        if name in wish.one_hot:
+            return
+        if value is None and wish.fill and position != self.roles.label:
             return
         if value is None:
-            hint = "fill it in or remove the row" if rules.time.is_kept else _FILL
-            raise RuleBroken(f"{what} is missing; {hint}")
+            may_fill = position != self.roles.label and not rules.time.is_kept
+            raise RuleBroken(f"{what} is missing; {_FILL if may_fill else _CORRECT}")
         if width is None:
             check_number(str(value).strip(), what, self._decimal_comma)
             return
@@ -279,14 +300,20 @@ class TableSource:
 
 
 def _list_values(column: pa.Array, width: int, rules: Rules, name: str) -> Matrix:
-    """A matrix of a list column; every row has as many values."""
-    if column.null_count:
+    """A matrix of a list column; every row has as many values, or none at all where gaps are filled."""
+    if column.null_count and not rules.features.wish.fill:
         raise Rejected
-    if not pa.types.is_fixed_size_list(column.type) and len(column):
-        lengths = pc.list_value_length(column)
+    there = column.drop_null()
+    if not pa.types.is_fixed_size_list(column.type) and len(there):
+        lengths = pc.list_value_length(there)
         if pc.any(pc.not_equal(lengths, width)).as_py():
             raise Rejected
-    return rules.features.column(pc.list_flatten(column), name).reshape(len(column), width)
+    values = rules.features.column(pc.list_flatten(there), name).reshape(len(there), width)
+    if not column.null_count:
+        return values
+    matrix = np.full((len(column), width), np.nan, np.float32)
+    matrix[column.is_valid().to_numpy(zero_copy_only=False)] = values
+    return matrix
 
 
 def is_list(kind: pa.DataType) -> bool:

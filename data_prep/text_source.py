@@ -43,22 +43,29 @@ class TextSource:
         lines = [line for line in lines[before:] if not _is_comment(line, layout.comment)]
         if not lines:
             raise NoEvents(f"{self.name}: the file is empty; give a file with at least one event")
-        delimiter = layout.delimiter or _guess_delimiter(self.name, lines)
+        delimiter = layout.delimiter or guess_delimiter(self.name, lines)
         rows = _first_rows(self.name, lines, delimiter)
         has_header = _looks_like_header(rows[0]) if layout.header is None else layout.header
-        if has_header and len(rows) == 1:
-            raise NoEvents(f"{self.name}: only a header line, no events; give a file with at least one event")
         has_names = has_header and layout.names_its_columns
+        if has_header and len(rows) == 1:
+            if layout.is_kept and has_names:  # its only line may be an event
+                find_roles(self.name, [name.strip() for name in rows[0]], layout, has_names=True)
+            raise NoEvents(f"{self.name}: only a header line, no events; give a file with at least one event")
         names = [name.strip() for name in rows[0]] if has_names else _positions(rows[has_header])
+        self._num_fields = len(names)
+        partitions = {key: each for key, each in place.partitions().items() if key not in names}
+        names += partitions
         self.form = TextForm(
             delimiter=delimiter,
             has_header=has_header,
             comment=layout.comment,
             decimal_comma=layout.decimal_comma,
             lines_before_rows=before + has_header,
+            partitions=tuple(partitions.values()),
         )
         self.roles = find_roles(self.name, names, layout, has_names=has_names)
-        self._rows = [row for row in rows[has_header:] if len(row) == len(names)]
+        rows = [row for row in rows[has_header:] if len(row) == self._num_fields]
+        self._rows = [self.form.extended(row) for row in rows]
 
     def sample(self) -> list[pa.Array]:
         columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self.roles.names)
@@ -103,13 +110,15 @@ class TextSource:
         numeric = [each for each in roles.numeric if roles.names[each] not in wish.one_hot]
         numeric = [] if self.form.decimal_comma else numeric
         types = {
-            str(position): pa.float32() if position in numeric else pa.string() for position in roles.used
+            str(position): pa.float32() if position in numeric else pa.string()
+            for position in roles.used
+            if position < self._num_fields
         }
         try:
             return pyarrow.csv.open_csv(
                 pa.PythonFile(lines, "r"),
                 pyarrow.csv.ReadOptions(
-                    block_size=_BLOCK_BYTES, column_names=[str(i) for i in range(len(roles.names))]
+                    block_size=_BLOCK_BYTES, column_names=[str(i) for i in range(self._num_fields)]
                 ),
                 pyarrow.csv.ParseOptions(delimiter=self.form.delimiter, newlines_in_values=True),
                 pyarrow.csv.ConvertOptions(
@@ -128,7 +137,10 @@ class TextSource:
         roles = self.roles
 
         def column(position: int) -> pa.Array:
-            return batch.column(str(position))
+            if position < self._num_fields:
+                return batch.column(str(position))
+            value = self.form.partitions[position - self._num_fields]
+            return pa.repeat(pa.scalar(value or "", pa.string()), batch.num_rows)
 
         def numbers(position: int) -> Any:  # noqa: ANN401
             name, comma = roles.names[position], self.form.decimal_comma
@@ -196,7 +208,7 @@ def _lines_to_skip(lines: list[str], comment: str | None) -> int:
     return len(lines)
 
 
-def _guess_delimiter(name: str, lines: list[str]) -> str:
+def guess_delimiter(name: str, lines: list[str]) -> str:
     """The candidate that splits the first lines most evenly; the earlier of two equals."""
     sample = [line for line in lines if line.strip()][:20]
     counts = {mark: [line.count(mark) for line in sample] for mark in _DELIMITERS}

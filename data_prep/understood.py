@@ -1,6 +1,6 @@
 """What was understood of raw files: said before anything is written, and refused where it is implausible."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from data_prep.chunk import Source
+from data_prep.columns import is_of_people, is_of_things
 from data_prep.conversion import Conversion
 from data_prep.layout import Roles
 from data_prep.values import Rejected, TimeRule, is_text, parse_times
@@ -28,19 +29,11 @@ FEW_TIMES, SMALL_TIME = 20, 1e6
 _SHOWN_VALUES, _SHOWN_NAMES, _LONGEST_VALUE = 3, 6, 24
 _YEAR = 365.25 * 86400
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-_PEOPLE = {
-    *("user", "customer", "client", "buyer", "shopper", "reader", "viewer", "listener", "visitor"),
-    *("reviewer", "member", "person", "author", "editor", "patient", "student", "player"),
-}
-_THINGS = {
-    *("item", "product", "movie", "film", "song", "track", "artist", "book", "page", "article", "video"),
-    *("restaurant", "shop", "store", "business", "ad", "advert", "course", "app", "subreddit", "post"),
-    *("channel", "game", "hotel", "venue", "place", "recipe", "drug", "job", "repo", "thread"),
-}
 
 
-def say_columns(source: Source, job: Conversion, rule: TimeRule, tell: Tell) -> None:
-    """Say which column is what, with the first values; refuse what its first rows show to be implausible."""
+def say_columns(sources: Sequence[Source], job: Conversion, rule: TimeRule, tell: Tell) -> None:
+    """Say which column is what, with the first values; refuse what the first rows show to be implausible."""
+    source = sources[0]
     roles, sample = source.roles, source.sample()
     tell(f"{source.name}: {source.about()}; {len(roles.names)} columns")
     for role, position, remark in _rows_of(roles, rule):
@@ -51,8 +44,14 @@ def say_columns(source: Source, job: Conversion, rule: TimeRule, tell: Tell) -> 
     if len(roles.features) > _SHOWN_NAMES:
         tell(f"  {'':<12} … {len(roles.features):,} feature columns")
     if roles.unused:
-        more = ", …" if len(roles.unused) > 2 * _SHOWN_NAMES else ""
-        tell(f"  {'not used':<12} {', '.join(roles.unused[: 2 * _SHOWN_NAMES])}{more}")
+        tell(f"  {'not used':<12} {_some(roles.unused)}")
+    if len(sources) > 1:
+        tell(f"  {'and':<12} {len(sources) - 1:,} more, to {sources[-1].name}")
+    known = set(roles.names)
+    for other in sources[1:] if roles.has_names else ():
+        if further := [name for name in other.roles.unused if name not in known]:
+            tell(f"  {'not used':<12} {_some(further)}, in {other.name}")
+            known |= set(further)
     if rule.is_kept:
         return  # say_appended looks at what is new beside the log
     for doubt in (*_doubts_about_names(source, job), *_doubts_about_time(source, sample, job, rule)):
@@ -71,9 +70,10 @@ def say_log(first: "FirstPass", job: Conversion, tell: Tell) -> None:
     step = "" if job.time_step is None else f"; replaced by their ranks times {job.time_step:,} s"
     tell(f"  {'times':<12} {ends}, a span of {duration((high - low) * tick)}{step}")
     if job.bipartite:
+        shared = first.sources.num_shared_with(first.destinations)
         tell(
             f"  {'ids':<12} two id spaces: {len(first.sources):,} sources, {len(first.destinations):,} "
-            "destinations"
+            f"destinations, {shared:,} ids on both sides are two nodes each"
         )
     else:
         both = first.sources.num_on_both_sides
@@ -149,17 +149,14 @@ def _rows_of(roles: Roles, rule: TimeRule) -> Iterator[tuple[str, int, str]]:
         yield "feature", position, ""
 
 
+def _some(names: list[str]) -> str:
+    most = 2 * _SHOWN_NAMES
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
 def _shown(value: object) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
-
-
-def _kind_of(name: str) -> str:
-    """Return a column's kind by its name: user_id, UserID and userId are all a user."""
-    lowered = name.strip().lower().replace("-", "_")
-    for end in ("_id", "id", "_no", "_key", "s"):
-        lowered = lowered.removesuffix(end) or lowered
-    return lowered.strip("_")
 
 
 def _doubts_about_names(source: Source, job: Conversion) -> Iterator[str]:
@@ -167,9 +164,7 @@ def _doubts_about_names(source: Source, job: Conversion) -> Iterator[str]:
     if job.bipartite or job.one_id_space or not roles.has_names:
         return
     src, dst = roles.names[roles.src], roles.names[roles.dst]
-    if {_kind_of(src) in _PEOPLE, _kind_of(dst) in _THINGS} == {True} or (
-        _kind_of(src) in _THINGS and _kind_of(dst) in _PEOPLE
-    ):
+    if (is_of_people(src) and is_of_things(dst)) or (is_of_things(src) and is_of_people(dst)):
         yield (
             f"{source.name}: columns {src!r} and {dst!r} look like two kinds of nodes, and {src} 7 would "
             "be the "
@@ -185,37 +180,63 @@ def _doubts_about_time(
     mine = _numbers(sample[roles.time], rule)
     if mine is None or not len(mine) or rule.is_dates:
         return
-    if job.layout.time is None and len(np.unique(mine)) < FEW_TIMES and mine.max() < SMALL_TIME:
-        candidates = [position for position in range(len(roles.names)) if position not in set(roles.used)]
-        for position in candidates:
-            if _is_better_time(_numbers(sample[position], TimeRule()), mine, by_name=roles.has_names):
-                name, better = roles.names[roles.time], roles.names[position]
-                yield (
-                    f"{source.name}: column {name} is taken for the time, but its first {len(mine):,} rows "
-                    "hold "
-                    f"{len(np.unique(mine))} small values such as {_shown(sample[roles.time][0])}, while "
-                    "column "
-                    f"{better}, such as {_shown(sample[position][0])}, looks like a time; pass --time "
-                    f"{better}, or "
-                    f"--time {name}, or --yes to keep it"
-                )
-                return
-    if job.time_step is None and (unit := _likelier_unit(mine.min(), mine.max(), rule)):
+    if job.layout.time is None and (better := _better_time(roles, sample, mine)) is not None:
+        name, other = roles.names[roles.time], roles.names[better]
+        form = "" if _numbers(sample[better], TimeRule()) is not None else " --time-unit iso"
+        yield (
+            f"{source.name}: column {name} is taken for the time, but its first {len(mine):,} rows hold "
+            f"{len(np.unique(mine)):,} small values such as {_shown(sample[roles.time][0])}, while column "
+            f"{other}, such as {_shown(sample[better][0])}, looks like a time; pass --time {other}{form}, or "
+            f"--time {name}, or --yes to keep it"
+        )
+    elif job.time_step is None and (unit := _likelier_unit(mine.min(), mine.max(), rule)):
         yield _unit_doubt(source.name, mine.min(), mine.max(), rule, unit)
+    elif job.time_step is None and _are_calendar_days(mine):
+        yield (
+            f"{source.name}: times such as {mine[0]} are taken as {_UNIT_NAMES[rule.unit]}, but look like "
+            f"days written as numbers; pass --time-format %Y%m%d, or --yes to take them as "
+            f"{_UNIT_NAMES[rule.unit]}"
+        )
 
 
-def _is_better_time(other: Numbers | None, mine: Numbers, *, by_name: bool) -> bool:
-    if other is None or len(other) != len(mine) or len(np.unique(other)) <= len(np.unique(mine)):
+def _better_time(roles: Roles, sample: list[pa.Array], mine: Numbers) -> int | None:
+    """Find a column that nobody uses and that looks more like a time than the one taken for it."""
+    is_few = len(np.unique(mine)) < FEW_TIMES and mine.max() < SMALL_TIME
+    # a column that is called time may count from the first event
+    is_unknown = not roles.has_names and not _are_dates(mine)
+    if not (is_few or is_unknown):
+        return None
+    for position in sorted(set(range(len(roles.names))) - set(roles.used)):
+        numbers = _numbers(sample[position], TimeRule())
+        other = _numbers(sample[position], TimeRule(unit="iso")) if numbers is None else numbers
+        if other is None or len(other) != len(mine) or len(np.unique(other)) < 2:
+            continue
+        if numbers is None or _are_dates(other):
+            return position
+        # a column that is called time may be sorted by another one, such as a row number
+        grows = len(other) > 2 and float((np.diff(other) >= 0).mean()) > 0.99
+        if is_few and not roles.has_names and grows and len(np.unique(other)) > FEW_TIMES:
+            return position
+    return None
+
+
+def _are_dates(times: Numbers) -> bool:
+    return any(are_unix_times(times.min(), times.max(), tick) for tick in SECONDS_PER_TICK.values())
+
+
+def _are_calendar_days(times: Numbers) -> bool:
+    """Return whether times are whole numbers such as 20240131, all of them days."""
+    if times.min() < 19000101 or times.max() > 21001231 or len(times) < 2:
         return False
-    if any(are_unix_times(other.min(), other.max(), tick) for tick in SECONDS_PER_TICK.values()):
-        return True
-    # a column that is called time may be sorted by another one, such as a row number
-    grows = len(other) > 2 and float((np.diff(other) >= 0).mean()) > 0.99
-    return not by_name and grows and len(np.unique(other)) > FEW_TIMES
+    days = pa.array(np.unique(times).astype(np.int64)).cast(pa.string())
+    parsed = pc.strptime(days, format="%Y%m%d", unit="s", error_is_null=True)
+    return int(parsed.null_count) == 0
 
 
 def _numbers(column: pa.Array, rule: TimeRule) -> Numbers | None:
-    if not (is_text(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    kind = column.type
+    tests = (is_text, pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_date)
+    if not any(test(kind) for test in tests):
         return None
     try:
         return parse_times(column.filter(pc.is_valid(column)), rule)

@@ -120,6 +120,8 @@ def _times_of_type(column: pa.Array, rule: TimeRule) -> Times:
             raise Rejected
         dates: Times = pc.cast(moments, pa.int64()).to_numpy()
         return dates
+    if rule.format is not None and pa.types.is_integer(kind):  # 20240131
+        return _times_of_text(pc.cast(column, pa.string()), rule)
     if rule.is_dates:
         raise Rejected
     if pa.types.is_integer(kind) or pa.types.is_duration(kind):

@@ -23,7 +23,8 @@ Defaults are changed by `--preset`, then by `--config`, then by flags. A run kee
 `config.toml`. ○ marks what may always change when a run goes on: it changes results by rounding at most,
 unless a DeepSpeed JSON turns bf16 on. `training.epochs`, `training.patience` and `training.max_steps` may
 change too, as long as the run is not finished. Not settings but flags of `train` are `--preset`, `--config`,
-`--run-dir`, `--fresh`, `--check`, `--profile` and `--debug`; `--help` explains them.
+`--run-dir`, `--fresh`, `--check`, `--profile`, `--ranks`, `--restarts`, `--log` and `--debug`; `--help`
+explains them.
 """
 
 

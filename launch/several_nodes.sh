@@ -5,8 +5,8 @@
 # --run-dir under the same path: the run folder is written by the first rank, wherever that is, so let it be shared.
 # With several networks name the one to use: GLOO_SOCKET_IFNAME=eth0, NCCL_SOCKET_IFNAME=eth0. Two runs at a time need two
 # ports: the first to come keeps the meeting place for both, and takes it along when it ends. PYTHON names the
-# interpreter, MAX_RESTARTS how often to go on after a failure, TORCH_ELASTIC_SHUTDOWN_TIMEOUT the seconds that ranks
-# have to save after SIGTERM (torchrun: 30; here 110). NCCL_DEBUG=INFO says which network NCCL takes; without InfiniBand
+# interpreter, MAX_RESTARTS how often to go on after a failure (never after exit code 2, a mistake of the user's),
+# TORCH_ELASTIC_SHUTDOWN_TIMEOUT the seconds that ranks have to save after SIGTERM (torchrun: 30; here 110). NCCL_DEBUG=INFO says which network NCCL takes; without InfiniBand
 # NCCL_IB_DISABLE=1 spares the search for it.
 set -eu
 
@@ -25,10 +25,8 @@ case "$endpoint" in
     *:*) ;;
     *) endpoint=$endpoint:29400 ;;
 esac
-# memory of a GPU in pieces that grow, so that batches of different sizes leave no holes; CPUs do not look at it
-export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}}"
 
-exec "${PYTHON:-python}" -m torch.distributed.run --nnodes="$nodes" --nproc_per_node="$ranks" \
+exec "${PYTHON:-python}" -m tpnet_dist.distributed.launcher --nnodes="$nodes" --nproc_per_node="$ranks" \
     --rdzv_backend=c10d --rdzv_endpoint="$endpoint" --rdzv_id=tpnet \
     --max_restarts="${MAX_RESTARTS:-3}" --shutdown_timeout="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-110}" \
     -m tpnet_dist.train "$@"

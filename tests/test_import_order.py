@@ -23,7 +23,7 @@ ORDER = (
     "report",
     "checkup",
 )
-COMMANDS = {"train", "evaluate", "predict", "plan", "doctor"}
+COMMANDS = {"__main__", "train", "evaluate", "predict", "plan", "doctor", "runs", "tune", "version"}
 PYTHON_API = {"api"}
 EVERYWHERE = {"errors", "keyed_random", "device_forms", "spans"}
 """Modules at the package's root that any folder may import; they import nothing of ours."""

@@ -24,6 +24,7 @@ from tpnet_dist.evaluate import EvaluateCommand, evaluate_on_ranks
 from tpnet_dist.prediction.predictor import Predictor
 from tpnet_dist.train import timeout_of, train_on_ranks
 from tpnet_dist.training.curves import read_curves
+from tpnet_dist.training.loggers import require_installed
 from tpnet_dist.training.run_folder import RunFolder
 
 
@@ -110,6 +111,7 @@ def fit(
     continue_from: Path | str | None = None,
     learn_old_test: bool = False,
     fresh: bool = False,
+    log: Sequence[Literal["csv", "wandb", "mlflow"]] = (),
     **settings: object,
 ) -> Run:
     """Train a model as `python -m tpnet_dist.train` does: on a data folder, or else on a small built-in log.
@@ -119,7 +121,7 @@ def fit(
     If `run_dir` holds an interrupted run, that one goes on, unless the run is to be `fresh`: then it is
     refused. A finished run is returned as it is, or goes on if it may last longer than before. Without
     `run_dir` one is made up in `runs/`. `continue_from`: a run whose weights, optimizer and settings are
-    taken, as --continue-from does.
+    taken, as --continue-from does. `log`: where metrics go besides.
 
     One process trains on one rank; in a script under torchrun every rank makes the same call, and the ranks
     train together. What cannot be used raises InputError, with one sentence.
@@ -135,9 +137,12 @@ def fit(
         continue_from=_path(continue_from),
         learn_old_test=learn_old_test,
         fresh=fresh,
+        log=tuple(log),
     )
     asked = call_settings(data, own, settings)
+    require_installed(asked.log)
     with process_restored(), rank_scope("tpnet_dist.fit", timeout_of(asked)) as world:
+        world.phase.command = "tpnet_dist.fit"
         outcome = train_on_ranks(asked, world, again=_again)
     run = Run(outcome.run_dir)
     # raised where it holds no frame of training, and so none of its memory

@@ -14,7 +14,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import keys_of
 from tpnet_dist.distributed.launch_environment import launched_by_torchrun, quiet_profiler
-from tpnet_dist.errors import InputError, errors_for_people
+from tpnet_dist.errors import InputError, errors_for_people, spoken
 
 PROGRAM = "python -m tpnet_dist.doctor"
 DIFFERS = 1
@@ -30,7 +30,7 @@ class DoctorCommand:
 
     The report is text to paste into an issue. The exit code is 0 if all is well, and 1 if not.
 
-    Example: python -m tpnet_dist.doctor --ranks 4
+    Example: tpnet doctor --ranks 4
     """
 
     keep: Annotated[Positional[Path | None], arg(metavar="[DIR]")] = None
@@ -60,7 +60,7 @@ COMMAND_LINE = CommandLine(
 def parse_doctor(args: list[str]) -> DoctorCommand:
     """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
-        tyro.cli(DoctorCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+        tyro.cli(DoctorCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
     command = DoctorCommand(**COMMAND_LINE.read(args))  # type: ignore[arg-type]
     for flag, value, most in (
         ("--ranks", command.ranks, 1024),
@@ -117,7 +117,7 @@ def _devices(command: DoctorCommand) -> tuple[str, int]:
 
 
 def _say(what: str) -> None:
-    print(f"{PROGRAM}: {what}", file=sys.stderr, flush=True)
+    print(f"{spoken(PROGRAM)}: {what}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
@@ -29,14 +29,35 @@ class UnmetError(InputError):
     """Ranks did not find one another: each has to say so itself."""
 
 
+_spoken_as: list[str] = []
+
+
+def spoken(program: str) -> str:
+    """Return the command as it was typed: `tpnet train` is `python -m tpnet_dist.train` by a shorter name."""
+    return _spoken_as[-1] if _spoken_as else program
+
+
 @contextmanager
-def errors_for_people(program: str, *, debug: bool, quiet: bool = False) -> Iterator[None]:
+def spoken_as(name: str) -> Iterator[None]:
+    """Within the block messages call the command by this name."""
+    _spoken_as.append(name)
+    try:
+        yield
+    finally:
+        _spoken_as.pop()
+
+
+@contextmanager
+def errors_for_people(
+    program: str, *, debug: bool, quiet: bool = False, told: Callable[[str], None] = lambda line: None
+) -> Iterator[None]:
     """Turn what users can correct into one line and exit code 2; defects of ours keep their traceback.
 
-    `quiet`: another process says the line, if they have met.
+    `quiet`: another process says the line, if they have met. `told` hears the line all the same.
 
     SIGINT, SIGTERM and SIGHUP unwind the stack, so that what was half-written is removed on the way.
     """
+    program = spoken(program)
     # nohup and the like have signals ignored: so they stay
     heard = [number for number in _STOPPING_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     previous = {number: signal.signal(number, _raise_stopped) for number in heard}
@@ -49,12 +70,15 @@ def errors_for_people(program: str, *, debug: bool, quiet: bool = False) -> Iter
     except (InputError, OSError) as error:
         if debug:
             raise
+        line = f"{program}: error: {sentence_of(error)}"
+        told(line)
         if not quiet or isinstance(error, UnmetError):
-            print(f"{program}: error: {sentence_of(error)}", file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
         leave(BAD_INPUT)
     except (KeyboardInterrupt, _Stopped) as stop:
         number = stop.number if isinstance(stop, _Stopped) else signal.SIGINT
-        print(f"{program}: stopped by {number.name}", file=sys.stderr, flush=True)
+        if not quiet:
+            print(f"{program}: stopped by {number.name}", file=sys.stderr, flush=True)
         leave(128 + number)
     finally:
         for number, handler in previous.items():

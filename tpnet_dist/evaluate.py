@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -13,7 +13,7 @@ from tpnet_dist.config.args import CommandLine
 from tpnet_dist.config.keys import keys_of, values_of
 from tpnet_dist.config.schema import Baseline, Config, NegativeKind
 from tpnet_dist.distributed.rank_command import run_on_ranks
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, spoken
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
@@ -26,7 +26,7 @@ PROGRAM = "python -m tpnet_dist.evaluate"
 class EvaluateCommand:
     """Evaluate the best weights of a run anew; what is not said is as in the run.
 
-    Example: python -m tpnet_dist.evaluate runs/uci --negatives random historical --mrr-negatives 100
+    Example: tpnet evaluate runs/uci --negatives random historical --mrr-negatives 100
     """
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]
@@ -47,8 +47,11 @@ class EvaluateCommand:
     """Keep the figures in the run's folder, in evaluation.json, for tpnet_dist.report."""
     json: bool = False
     """Print results as JSON instead of a table."""
+    ranks: Annotated[str, arg(metavar="auto|COUNT")] = "auto"
+    """How many ranks to start on this machine; auto: one for each GPU, and one where there is none."""
     debug: bool = False
     """Show the traceback of an error."""
+    restarts: ClassVar[int] = 0
 
     def changed(self, config: Config) -> Config:
         """Return the run's settings, changed by the command's."""
@@ -69,7 +72,7 @@ COMMAND_LINE = CommandLine(
 def parse_evaluate(args: list[str]) -> EvaluateCommand:
     """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
-        tyro.cli(EvaluateCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+        tyro.cli(EvaluateCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
     said = COMMAND_LINE.read(args)
     if "run" not in said:
         raise InputError("no run is given; name the folder of one, or see --help")
@@ -96,7 +99,7 @@ def _run(command: EvaluateCommand) -> None:
             stopped = stop
         if world.rank == 0:
             if stopped is not None:
-                print(f"{PROGRAM}: {stopped}", file=sys.stderr, flush=True)
+                print(f"{spoken(PROGRAM)}: {stopped}", file=sys.stderr, flush=True)
             elif command.json:
                 json.dump(results.to_json(), sys.stdout, indent=2)
                 print()

@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, arg
@@ -14,9 +14,13 @@ from tpnet_dist.config.keys import config_from, config_keys, keys_of, require_no
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import model_of, read_layers
-from tpnet_dist.errors import InputError, errors_for_people
+from tpnet_dist.errors import InputError, errors_for_people, spoken
+
+if TYPE_CHECKING:
+    from tpnet_dist.sizing.devices import Device
 
 PROGRAM = "python -m tpnet_dist.plan"
+RANKS_OF_A_NAMED_DEVICE = 4
 
 
 @dataclass(kw_only=True)
@@ -29,10 +33,12 @@ class OwnFlags:
     """The number of nodes; by default as many as the paper's random graphs have, events / 50."""
     data: Annotated[Path | None, arg(metavar="DIR")] = None
     """A data folder, instead of events and nodes; what ranks exchange is then counted from its batches."""
-    ranks: Annotated[int, arg(metavar="COUNT")] = 4
-    """The number of ranks, one per GPU."""
-    device: Annotated[str, arg(metavar="rtx3090|a100|h100|cpu|FILE.toml")] = "rtx3090"
-    """The device that each rank computes on; a file is one that --calibrate wrote, or like it."""
+    ranks: Annotated[int | None, arg(metavar="COUNT")] = None
+    """The number of ranks, one per GPU; by default as many as `tpnet train` starts on this machine, or four
+    of a device that is named."""
+    device: Annotated[str, arg(metavar="auto|rtx3090|a100|h100|cpu|FILE.toml")] = "auto"
+    """The device that each rank computes on; auto: this machine's GPUs, or else its CPU, at the speed of the
+    one that was measured; a file is one that --calibrate wrote, or like it."""
     calibrate: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """Measure this machine's cores, write the file, and stop."""
     figure: Annotated[Path | None, arg(metavar="FILE.png|svg")] = None
@@ -54,7 +60,7 @@ class PlanCommand(OwnFlags):
     Figures of GPUs are predictions from published figures; see docs/scaling.md. Every setting of a run is a
     flag here too.
 
-    Example: python -m tpnet_dist.plan --events 1e8 --nodes 2e6 --ranks 4 --device rtx3090
+    Example: tpnet plan --events 1e8 --nodes 2e6 --ranks 4 --device rtx3090
     """
 
     keys: Annotated[FlagConversionOff[Config], arg(name="")] = field(default_factory=Config)
@@ -88,7 +94,7 @@ def parse_plan(args: list[str]) -> tuple[OwnFlags, Config]:
 
 
 def _check(own: OwnFlags) -> None:
-    if own.ranks < 1:
+    if own.ranks is not None and own.ranks < 1:
         raise InputError(f"--ranks is {own.ranks}, but must be at least 1; raise it")
     if own.calibrate is not None:
         _require_suffix("--calibrate", own.calibrate, (".toml",))
@@ -113,7 +119,9 @@ def _require_suffix(flag: str, path: Path, suffixes: tuple[str, ...]) -> None:
 
 def show_help(model: str) -> NoReturn:
     default = PlanCommand(keys=Config(model=model_config_type(model)()))
-    tyro.cli(PlanCommand, prog=PROGRAM, args=["--help"], default=default, config=(FlagCreatePairsOff,))
+    tyro.cli(
+        PlanCommand, prog=spoken(PROGRAM), args=["--help"], default=default, config=(FlagCreatePairsOff,)
+    )
     raise AssertionError("tyro shows the help and exits")
 
 
@@ -129,7 +137,6 @@ def _run(own: OwnFlags, config: Config) -> None:
     from tpnet_dist.config.log_shape import LogShape
     from tpnet_dist.sizing.calibrate import calibrate
     from tpnet_dist.sizing.data_traffic import count_data
-    from tpnet_dist.sizing.devices import device_named
     from tpnet_dist.sizing.plan_of import make_plan, with_an_event_each
     from tpnet_dist.sizing.show import draw_curve, show_plan
 
@@ -139,13 +146,13 @@ def _run(own: OwnFlags, config: Config) -> None:
             f"{own.calibrate}: {device.flops / 1e9:,.0f} GFLOP/s, {device.bandwidth / 1e9:,.1f} GB/s per core"
         )
         return
-    device = device_named(own.device)
+    device, ranks = _device(own)
     config = _with_timescales(config, own.data)
     if own.data is not None:
-        log, counted = count_data(own.data, with_an_event_each(config, own.ranks), own.ranks, device)
+        log, counted = count_data(own.data, with_an_event_each(config, ranks), ranks, device)
     else:
         log, counted = LogShape.random(own.events or 0, own.nodes), None
-    plan = make_plan(config, log, own.ranks, device, counted)
+    plan = make_plan(config, log, ranks, device, counted)
     if own.json:
         print(json.dumps(plan.to_json(), indent=2))
     else:
@@ -153,6 +160,17 @@ def _run(own: OwnFlags, config: Config) -> None:
     if own.figure is not None:
         own.figure.parent.mkdir(parents=True, exist_ok=True)
         draw_curve(plan, own.figure)
+
+
+def _device(own: OwnFlags) -> "tuple[Device, int]":
+    """Return what each rank computes on, and how many ranks there are."""
+    from tpnet_dist.distributed.launch_environment import ranks_to_start
+    from tpnet_dist.sizing.devices import device_named
+    from tpnet_dist.sizing.this_machine import this_machine
+
+    if own.device != "auto":
+        return device_named(own.device), own.ranks or RANKS_OF_A_NAMED_DEVICE
+    return this_machine(), own.ranks or ranks_to_start("auto")
 
 
 def _with_timescales(config: Config, folder: Path | None) -> Config:

@@ -1,8 +1,10 @@
 """`python -m tpnet_dist.predict RUN`: score links, or find the best ones, with what was trained."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -12,7 +14,7 @@ from tpnet_dist.config.keys import config_from, keys_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import read_layers
 from tpnet_dist.distributed.rank_command import run_on_ranks
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, spoken
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tpnet_dist.prediction.predictor import Predictor
 
 PROGRAM = "python -m tpnet_dist.predict"
+STRATEGIES = ("all", "recent", "popular", "two-hop")
+"""Ways to choose candidates; a file of such a name is ./all."""
 LONGEST_TIME = 60
 """Characters; what is longer is no number that 64 bits hold."""
 
@@ -32,9 +36,9 @@ class PredictCommand:
     or JSON lines, of any size, with the columns of the files that the log was converted from; results go to
     a .csv or .parquet, which appears complete or not at all.
 
-    Example: python -m tpnet_dist.predict runs/mine --pairs pairs.csv --out scores.parquet
+    Example: tpnet predict runs/mine --pairs pairs.csv --out scores.parquet
 
-    Example: python -m tpnet_dist.predict runs/mine --observe today.csv --top-k 20 --sources
+    Example: tpnet predict runs/mine --observe today.csv --top-k 20 --sources
     users.csv --out best.csv
     """
 
@@ -46,18 +50,26 @@ class PredictCommand:
     """Find the K most likely destinations of each source instead."""
     sources: Annotated[Path | None, arg(metavar="FILE")] = None
     """With --top-k: whose, and if need be when."""
-    candidates: Annotated[Path | None, arg(metavar="FILE")] = None
-    """With --top-k: a column of destinations to choose from; by default all."""
+    candidates: Annotated[str, arg(metavar="all|recent|popular|two-hop|FILE")] = "all"
+    """With --top-k: which destinations to choose from: all; for each source the latest, those with the most
+    events, or those that its partners lead to; or a column of a file."""
+    candidate_count: Annotated[int | None, arg(metavar="COUNT")] = None
+    """With --candidates recent, popular or two-hop: how many; by default 1000."""
+    exclude_seen: bool = False
+    """With --top-k: without destinations that the source has had an event with."""
+    exclude_self: bool = False
+    """With --top-k: without the source itself."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Where results go: .csv or .parquet; what is there is replaced."""
+    """Where results go: .csv or .parquet; what is there is replaced. By default they are shown as a table."""
     observe: Annotated[Path | None, arg(metavar="FILE")] = None
     """First record these events, which happened after the log's; further columns are their features."""
     save: Annotated[Path | None, arg(metavar="FILE")] = None
     """Keep the model with what was observed in a file that can be given as RUN later."""
     at: Annotated[str | None, arg(metavar="TIME")] = None
-    """When, for files without a time column; by default at the time of the last event."""
+    """When, for files without a time column: a number as the log counts time, or a date such as 2016-02-01 or
+    2016-02-01T12:30, in UTC; by default at the time of the last event."""
     probability: bool = False
-    """Probabilities instead of logits."""
+    """Probabilities beside the scores, calibrated on events of validation if the run is finished."""
     skip_unknown: bool = False
     """Leave out links, sources and candidates that nobody knows, instead of refusing them."""
     src: Annotated[str | None, arg(metavar="NAME")] = None
@@ -76,15 +88,22 @@ class PredictCommand:
     """For a checkpoint of the released code: settings of the paper's dataset."""
     config: Annotated[Path | None, arg(metavar="FILE.toml")] = None
     """For a checkpoint of the released code: settings, such as memory.decay."""
+    ranks: Annotated[str, arg(metavar="auto|COUNT")] = "auto"
+    """How many ranks to start on this machine; auto: one for each GPU, and one where there is none."""
     debug: bool = False
     """Show the traceback of an error."""
+    restarts: ClassVar[int] = 0
 
     def given_files(self) -> list[Path]:
         """What is read beside the run."""
-        files = (self.pairs, self.sources, self.candidates, self.observe)
+        files = (self.pairs, self.sources, self.candidates_file(), self.observe)
         return [file for file in files if file is not None]
 
-    def moment(self) -> int | float | None:
+    def candidates_file(self) -> Path | None:
+        """The file of candidates, if it is none of the ways to choose them."""
+        return None if self.candidates in STRATEGIES else Path(self.candidates)
+
+    def moment(self) -> int | float | datetime | None:
         """A whole number stays one: as a fraction, nanoseconds since 1970 would be rounded."""
         if self.at is None:
             return None
@@ -93,17 +112,22 @@ class PredictCommand:
                 f"at is {self.at[:20]}… of {len(self.at):,} characters, which is too large; write it as the "
                 "log's times are"
             )
-        try:
-            return int(self.at) if self.at.lstrip("+-").isdigit() else float(self.at)
-        except ValueError as error:
-            raise InputError(
-                f"at is {self.at!r}, but must be a number; write it as the log's times are"
-            ) from error
+        for read in (_number, datetime.fromisoformat):
+            with suppress(ValueError):
+                return read(self.at)
+        raise InputError(
+            f"at is {self.at!r}, but must be a number or a date; write it as the log's times are, or like "
+            "2016-02-01T12:30"
+        )
 
     def settings(self) -> Config | None:
         """Return the settings for a checkpoint that has none; None if nothing is said."""
         layers = read_layers(self.preset, self.config)
         return config_from(layers) if layers else None
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 KEYS = keys_of(PredictCommand)
@@ -118,7 +142,7 @@ COMMAND_LINE = CommandLine(
 def parse_predict(args: list[str]) -> PredictCommand:
     """InputError with one sentence where the arguments cannot be used."""
     if "-h" in args or "--help" in args:
-        tyro.cli(PredictCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+        tyro.cli(PredictCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
     said = COMMAND_LINE.read(args)
     if "run" not in said:
         raise InputError("no run is given; name the folder of one, or see --help")
@@ -132,11 +156,10 @@ def _require_a_task(command: PredictCommand) -> None:
         raise InputError("--pairs and --top-k are two tasks; give one of them")
     if (command.top_k is None) != (command.sources is None):
         raise InputError("--top-k says how many and --sources of whom; give both")
-    if command.candidates is not None and command.top_k is None:
-        raise InputError("--candidates are for --top-k; give it too, or leave them away")
+    _require_choice(command)
     has_task = command.pairs is not None or command.top_k is not None
-    if has_task != (command.out is not None):
-        raise InputError("--pairs or --top-k says what to find out and --out where to write it; give both")
+    if command.out is not None and not has_task:
+        raise InputError("--out says where to write, but neither --pairs nor --top-k what; give one of them")
     if not has_task and command.save is None:
         raise InputError("there is nothing to do; give --pairs, --top-k or --save, or see --help")
     for flag, made in (("--out", command.out), ("--save", command.save)):
@@ -150,6 +173,27 @@ def _require_a_task(command: PredictCommand) -> None:
     ):
         raise InputError(f"{command.out}: is given for results and for the model; choose another --save")
     command.moment()
+
+
+def _require_choice(command: PredictCommand) -> None:
+    """Refuse what says whom to choose from, where nobody is chosen."""
+    said = {
+        "--candidates": command.candidates != "all",
+        "--candidate-count": command.candidate_count is not None,
+        "--exclude-seen": command.exclude_seen,
+        "--exclude-self": command.exclude_self,
+    }
+    for flag, is_said in said.items():
+        if is_said and command.top_k is None:
+            raise InputError(f"{flag} is for --top-k; give it too, or leave {flag} away")
+    if command.candidate_count is None:
+        return
+    if command.candidates == "all" or command.candidates not in STRATEGIES:
+        raise InputError(
+            "--candidate-count is for --candidates recent, popular or two-hop; choose one of these"
+        )
+    if command.candidate_count < 1:
+        raise InputError(f"--candidate-count is {command.candidate_count}, but must be at least 1; raise it")
 
 
 def main() -> None:
@@ -213,7 +257,8 @@ def _columns(command: PredictCommand, predictor: "Predictor") -> "GivenColumns":
 
 def _predict(command: PredictCommand, predictor: "Predictor", world: "World") -> None:
     from tpnet_dist.files.progress import display_for
-    from tpnet_dist.prediction.jobs import Job
+    from tpnet_dist.prediction.candidates import DEFAULT_COUNT
+    from tpnet_dist.prediction.jobs import Choice, Job
     from tpnet_dist.prediction.link_file import LinkFile
 
     display, columns = display_for(world.rank), _columns(command, predictor)
@@ -225,14 +270,22 @@ def _predict(command: PredictCommand, predictor: "Predictor", world: "World") ->
         skip_unknown=command.skip_unknown,
         probability=command.probability,
     )
-    if command.pairs is not None and command.out is not None:
+    if command.pairs is not None:
         pairs = LinkFile(command.pairs, columns)
         job.score(pairs, command.out)
-    if command.sources is not None and command.top_k is not None and command.out is not None:
-        among = command.candidates
-        candidates = None if among is None else job.candidates(LinkFile(among, columns, roles=("dst",)))
-        sources = LinkFile(command.sources, columns, roles=("src",))
-        job.rank(sources, command.top_k, candidates, command.out)
+    if command.sources is not None and command.top_k is not None:
+        among = command.candidates_file()
+        given = None if among is None else job.candidates(LinkFile(among, columns, roles=("dst",)))
+        choice = Choice(
+            command.top_k,
+            command.candidates if given is None else given,
+            command.candidate_count or DEFAULT_COUNT,
+            exclude_seen=command.exclude_seen,
+            exclude_self=command.exclude_self,
+        )
+        job.rank(LinkFile(command.sources, columns, roles=("src",)), choice, command.out)
+    if command.probability:
+        display.say(predictor.about_probabilities())
     if command.save is not None:
         path = command.save
         world.on_first_rank(lambda: predictor.save(path))

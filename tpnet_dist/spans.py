@@ -3,14 +3,39 @@
 Without a profiler and without CUDA a span costs next to nothing.
 """
 
+import time
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from types import TracebackType
+from typing import Protocol
 
 import torch
 import torch.autograd.profiler as profiler
 
+NEIGHBORS, RELATIVE_ENCODING = "neighbors", "relative encoding"
 HAS_NVTX = torch.version.cuda is not None
+
+
+class SpanTimes(Protocol):
+    """Whoever times spans."""
+
+    def begin(self, name: str) -> Callable[[], None]:
+        """Call what it returns at the end of the span."""
+
+
+class HostTimes:
+    """Seconds of this process in spans of each name, inner ones included in outer ones."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def begin(self, name: str) -> Callable[[], None]:
+        started = time.perf_counter()
+
+        def end() -> None:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+        return end
 
 
 class DeviceTimes:
@@ -21,7 +46,6 @@ class DeviceTimes:
         self._pairs: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
 
     def begin(self, name: str) -> Callable[[], None]:
-        """Call what it returns at the end of the span."""
         if name not in self._names:
             return _nothing
         started, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
@@ -46,10 +70,10 @@ class DeviceTimes:
 class _Timing:
     """The times that spans of this process are added to, if they are timed."""
 
-    times: DeviceTimes | None = None
+    times: SpanTimes | None = None
 
 
-def time_on_device(times: DeviceTimes | None) -> None:
+def time_spans(times: SpanTimes | None) -> None:
     """Have spans timed from now on; None: no longer."""
     _Timing.times = times
 
@@ -83,6 +107,11 @@ class Span(ContextDecorator):
             self._record.__exit__(kind, error, trace)
         if HAS_NVTX:
             torch.cuda.nvtx.range_pop()  # type: ignore[no-untyped-call]
+
+
+def relative_encoding() -> AbstractContextManager[None]:
+    """Return the span of what a model computes of two nodes in view of one another; none in compiled code."""
+    return nullcontext() if torch.compiler.is_compiling() else Span(RELATIVE_ENCODING)
 
 
 def _nothing() -> None:

@@ -1,7 +1,8 @@
-"""`torchrun --nproc_per_node=4 -m tpnet_dist.train [DATA_DIR] …`: train a model on an event log."""
+"""`tpnet train [DATA_DIR] …`, or `torchrun -m tpnet_dist.train`: train a model on an event log."""
 
 import logging
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.train_args import PROGRAM, TrainSettings, parse_train
-from tpnet_dist.distributed.launch_environment import quiet_profiler
+from tpnet_dist.distributed.launch_environment import is_launched, quiet_profiler
 from tpnet_dist.distributed.rank_command import run_on_ranks
+from tpnet_dist.errors import spoken
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
@@ -33,19 +35,24 @@ def _run(settings: TrainSettings) -> None:
     from rich.console import Console
 
     from tpnet_dist.distributed.rank_scope import rank_scope
+    from tpnet_dist.training.loggers import require_installed
     from tpnet_dist.training.preflight import Preflight
 
     if settings.debug:
         logging.getLogger("tpnet_dist").setLevel(logging.DEBUG)
+    require_installed(settings.log)
     with rank_scope(PROGRAM, timeout_of(settings)) as world:
         if settings.check:
             preflight = Preflight.of(_agreed_config(settings, world, settings.run_dir), world)
             if world.rank == 0:
                 preflight.show(Console())
             return
+        world.phase.command = shlex.join([*spoken(PROGRAM).split(), *sys.argv[1:]])
         outcome = train_on_ranks(settings, world, again=_again)
         if outcome.stopped and world.rank == 0:
-            print(f"{PROGRAM}: {outcome.stopped}", file=sys.stderr, flush=True)
+            print(f"{spoken(PROGRAM)}: {outcome.stopped}", file=sys.stderr, flush=True)
+    if outcome.signal and not is_launched():
+        sys.exit(128 + outcome.signal)
 
 
 def _again(made: Path | None) -> str:
@@ -57,8 +64,10 @@ class TrainOutcome:
     """How training ended, where nothing failed."""
 
     run_dir: Path
-    stopped: str
+    stopped: str = ""
     """Which signal stopped it, where, and how it goes on; empty: the run is finished."""
+    signal: int = 0
+    """The number of that signal."""
 
 
 def timeout_of(settings: TrainSettings) -> timedelta:
@@ -80,16 +89,17 @@ def train_on_ranks(
     config = _agreed_config(settings, world, settings.run_dir)
     run_dir = settings.run_dir or world.on_first_rank(lambda: _new_run_dir(config, world))
     world.phase.again = again(None if settings.run_dir else run_dir)
-    stopped = ""
     try:
         # what an earlier start of the same launch left is to be gone on with
         fresh = settings.fresh and world.is_first_start()
-        train(config, run_dir, world, fresh=fresh, profile_steps=settings.profile)
+        profile, log = settings.profile, settings.log
+        train(config, run_dir, world, fresh=fresh, profile_steps=profile, loggers=log)
         page = world.on_first_rank(lambda: write_page([run_dir], run_dir / REPORT_NAME))
         display_for(world.rank).say(f"{page}: figures, curves and settings, to be opened in any browser")
     except StopRequested as stop:
         stopped = f"{stop} during {world.phase.now}; saved; {world.phase.again} to go on"
-    return TrainOutcome(run_dir, stopped)
+        return TrainOutcome(run_dir, stopped, stop.number)
+    return TrainOutcome(run_dir)
 
 
 def _agreed_config(settings: TrainSettings, world: "World", run_dir: Path | None) -> Config:

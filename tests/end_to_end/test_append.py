@@ -214,6 +214,7 @@ BAD: dict[str, tuple[list[str], str, list[str]]] = {
     "other features": (["--features", "w"], "src,dst,time,v\n1,2,400,1\n", []),
     "a missing feature": (["--features", "w"], "src,dst,time,w\n1,2,400,\n", []),
     "no header": ([], "1,2,400,1\n1,2,410,1\n", []),
+    "one event without a header": ([], "1,2,400,1\n", []),
     "two id spaces": ([], "src,dst,time,w\n1,2,400,1\n", ["--bipartite"]),
     "one id space": (["--bipartite"], "src,dst,time,w\n1,2,400,1\n", ["--one-id-space"]),
     "fractions where times are whole": ([], "src,dst,time,w\n1,2,400.5,1\n", []),

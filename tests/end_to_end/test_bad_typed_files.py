@@ -1,5 +1,6 @@
 """Typed files that cannot be used get one sentence with file, row or row group, rule and remedy."""
 
+import gzip
 import io
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def refuse(folder: Path, given: Path, *flags: str) -> str:
         ("time", ["7", "noon", "9"], [], ["row 2", "time 'noon' is not a number"]),
         ("time", [True, True, False], [], ["'time' holds bool"]),
         ("w", [0.5, None, 2.5], ["--features", "w"], ["row 2", "column 'w' is missing", "--fill"]),
+        ("w", [1, None, 0], ["--label", "w", "--fill", "0"], ["row 2: column 'w' is missing; fill it in or"]),
         ("w", [0.5, float("inf"), 2.5], ["--features", "w"], ["row 2", "not finite in float32"]),
         ("w", ["a", "b", "c"], ["--features", "w"], ["'w' holds", "numbers or lists of them"]),
         (
@@ -107,6 +109,15 @@ def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
         ("log.feather", b"ARROW1\0\0" + b"\1" * 100, "not readable as Arrow IPC"),
         ("log.jsonl", b'{"src": 1, "dst": 2, "time": 3}\n{"src": 1, "dst"\n', "cannot be read as JSON lines"),
         ("log.json", b'[{"src": 1, "dst": 2, "time": 3}]', "one JSON list; write one object a line"),
+        ("log.txt", b'[{"src": 1, "dst": 2, "time": 3}]', "one JSON list; write one object a line"),
+        (
+            "log.jsonl",
+            b'{"src": 1, "dst": 2, "time": 3}\n{"src": "x", "dst": 2, "time": 4}\n',
+            "'src' is a string",
+        ),
+        ("log.xlsx", b"PK\x03\x04\0\0", "a zip archive or a spreadsheet"),
+        ("log.csv", "src,dst,time\n1,2,3\n".encode("utf-16"), "text in UTF-16"),
+        ("log.parquet.gz", gzip.compress(b"PAR1", mtime=0), "a compressed file of columns; unpack it first"),
         ("log.bin", b"\x7fELF\0\0\0\0" * 9, "neither text nor Parquet"),
         ("log.parquet", b"", "the file is empty"),
     ],
@@ -279,6 +290,68 @@ def test_folders_of_hive_give_columns(tmp_path: Path) -> None:
         pl.DataFrame({"src": [1], "dst": [2]}).write_parquet(path)
     convert(tmp_path / "raw", tmp_path / "out")
     assert rows(EventLog(tmp_path / "out")) == [(1, 2, 2), (1, 2, 10)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_folders_of_hive_give_features(tmp_path: Path, suffix: str) -> None:
+    for hour, number in ((3, 0), (10, 1)):
+        path = tmp_path / "raw" / f"hour={hour}" / f"a.{suffix}"
+        path.parent.mkdir(parents=True)
+        frame = pl.DataFrame({"src": [1], "dst": [2], "time": [number]})
+        {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[suffix](path)
+    convert(tmp_path / "raw", tmp_path / "out", "--features", "hour")
+    log = EventLog(tmp_path / "out")
+    assert rows(log) == [(1, 2, 0), (1, 2, 1)]
+    assert log.edge_features is not None and log.edge_features.tolist() == [[3.0], [10.0]]
+
+
+def test_a_bad_row_in_a_folder_of_hive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "raw" / "hour=3" / "a.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("src,dst,time\n1,2,3\n1,2\n")
+    sentence = refusal("convert", tmp_path / "raw", tmp_path / "out", "--features", "hour")
+    assert "line 3: 2 fields where the file has 3 columns" in sentence
+
+
+def test_texts_of_json_that_look_like_dates_are_ids(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"src": "2023-01-01", "time": "1970-01-01T00:00:05Z", "dst": "b"}\n')
+    convert(tmp_path / "log.jsonl", tmp_path / "out")
+    assert rows(EventLog(tmp_path / "out")) == [("2023-01-01", "b", 5)]
+
+
+def test_gaps_of_list_columns_are_filled(tmp_path: Path) -> None:
+    table = pa.table({**COLUMNS, "emb": pa.array([[1.0, 2.0], None, [5.0, None]])})
+    pq.write_table(table, tmp_path / "log.parquet")
+    convert(tmp_path / "log.parquet", tmp_path / "out", "--features", "emb", "--fill", "mean")
+    features = EventLog(tmp_path / "out").edge_features
+    assert features is not None and features.tolist() == [[1.0, 2.0], [3.0, 2.0], [5.0, 2.0]]
+
+
+def test_dates_of_text_go_together_whatever_holds_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("src,dst,time\n10,20,1970-01-01T00:00:05\n")
+    later = {"src": [20, 10], "dst": [30, 30], "time": ["1970-01-01 00:00:06", "1970-01-01 00:00:09"]}
+    pl.DataFrame(later).write_ndjson(tmp_path / "b.jsonl")
+    convert(tmp_path / "a.csv", tmp_path / "b.jsonl", tmp_path / "out", "--time-unit", "iso")
+    assert rows(EventLog(tmp_path / "out")) == EVENTS
+
+
+@pytest.mark.parametrize("times", [["1990", "1991"], ["20230101", "20230102"], ["1700000000", "1700000001"]])
+def test_numbers_written_as_text_are_no_dates(tmp_path: Path, times: list[str]) -> None:
+    pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": times}).write_parquet(tmp_path / "log.parquet")
+    convert(tmp_path / "log.parquet", tmp_path / "out", "--yes")
+    assert [time for _, _, time in rows(EventLog(tmp_path / "out"))] == [int(time) for time in times]
+
+
+def test_days_may_be_whole_numbers(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"src": [1], "dst": [2], "day": [19700102]}), tmp_path / "log.parquet")
+    convert(tmp_path / "log.parquet", tmp_path / "out", "--time-format", "%Y%m%d")
+    assert rows(EventLog(tmp_path / "out")) == [(1, 2, 86400)]
+
+
+def test_a_unit_of_times_that_say_it_themselves_is_refused(tmp_path: Path) -> None:
+    table = pa.table({**COLUMNS, "time": pa.array([7, 8, 9], pa.timestamp("s"))})
+    pq.write_table(table, tmp_path / "log.parquet")
+    assert "say themselves what they count" in refuse(tmp_path, tmp_path / "log.parquet", "--time-unit", "ms")
 
 
 def test_json_numbers_may_change_their_type_between_blocks(

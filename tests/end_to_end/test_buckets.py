@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.support.command_line import convert, refusal
+from data_prep.__main__ import main
+from tests.support.command_line import convert, refusal, run_here
 from tpnet_dist.events import EventLog
 
 BUCKET = "events"
@@ -92,6 +93,21 @@ def test_an_endpoint_may_be_said_in_the_address(
     options = f"scheme=http&endpoint_override={server.removeprefix('http://')}"
     convert(f"s3://events/text/log.csv?{options}", tmp_path / "out")
     assert len(EventLog(tmp_path / "out")) == COUNT
+
+
+def test_credentials_in_the_address_are_used_and_neither_shown_nor_kept(
+    frame: pl.DataFrame, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    options = f"scheme=http&endpoint_override={server.removeprefix('http://')}"
+    done = run_here(
+        main, "convert", f"s3://key:hidden@events/text/log.csv?{options}", tmp_path / "out", "--comment", "#"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "hidden" not in done.stdout + (tmp_path / "out" / "manifest.json").read_text()
+    refused = run_here(main, "convert", f"s3://key:hidden@events/none.csv?{options}", tmp_path / "none")
+    assert refused.returncode == 2 and "hidden" not in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def args_of_srun(script: str, folder: Path, *args: str, **environment: str) -> l
 def test_slurm_starts_one_torchrun_per_node_that_meet_on_the_first(tmp_path: Path) -> None:
     args = ["data/my log", "--run-dir", "runs/a"]
     started = args_of_srun("slurm.sbatch", tmp_path, *args)
-    assert started[:4] == ["--cpus-per-task=12", "python3", "-m", "torch.distributed.run"]
+    assert started[:4] == ["--cpus-per-task=12", "python3", "-m", "tpnet_dist.distributed.launcher"]
     assert started[-5:] == ["-m", "tpnet_dist.train", *args]
     assert {"--nnodes=2", "--nproc_per_node=gpu", "--rdzv_endpoint=gpu07:21234", "--rdzv_id=41234"} <= set(
         started

@@ -15,6 +15,10 @@ MILLISECONDS = "src,dst,time\n" + "".join(f"1,2,{1_700_000_000_000 + 1000 * i}\n
 YEARS = "src,dst,year\n" + "".join(f"{i % 9},{i % 7},{1990 + i // 100}\n" for i in range(2000))
 
 
+SCORES = "".join(f"{i % 50},{1000 + i % 70},{i * 37 % 100},{1_700_000_000 + 60 * i}\n" for i in range(5000))
+DATED = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},2023-01-{1 + i // 200:02}\n" for i in range(5000))
+DAYS = "src,dst,date\n" + "".join(f"{i % 9},{i % 7},{20230101 + i // 100}\n" for i in range(2000))
+MOVIES = "userId,movieId,rating,timestamp\n7,7,4.5,1700000000\n7,8,3.0,1700000060\n"
 LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
 
 
@@ -23,6 +27,10 @@ LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
     [
         pytest.param(RATINGS, "", "column 2 is taken for the time", "--time 3", id="a rating as time"),
         pytest.param(RATINGS, "--sort", "while column 3", "--time 3", id="a rating, sorted"),
+        pytest.param(SCORES, "--sort", "hold 100 small values", "--time 3", id="a score of 100 as time"),
+        pytest.param(DATED, "--sort", "looks like a time", "--time 3 --time-unit iso", id="a rating, dates"),
+        pytest.param(DAYS, "", "look like days", "--time-format %Y%m%d", id="days as seconds"),
+        pytest.param(MOVIES, "", "'userId' and 'movieId'", "--bipartite", id="the columns of MovieLens"),
         pytest.param(SHOP, "", "'user' and 'item' look like two kinds", "--bipartite", id="users and items"),
         pytest.param(SHOP, "", "or --one-id-space", "--one-id-space", id="users among items"),
         pytest.param(
@@ -99,8 +107,32 @@ def test_what_was_understood_is_said(tmp_path: Path) -> None:
         "ids one id space: 10 nodes, 8 on both sides",
     ]
     again = run_here(main, "describe", tmp_path / "out").stdout
-    for word in ("who", "whom", "when", "note", "log.csv", "8 on both sides"):
+    for word in ("who", "whom", "when", "note", "log.csv", "8 on both sides", "1, 2, 3", "0.5, 0.5, 0.5"):
         assert word in again, again
+
+
+def test_ids_of_two_spaces_are_counted_where_both_have_them(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(SHOP)
+    done = run_here(main, "convert", tmp_path / "log.csv", tmp_path / "out", "--bipartite")
+    assert "1 sources, 2 destinations, 1 ids on both sides are two nodes each" in done.stdout
+
+
+def test_unused_columns_of_any_file_are_said(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "b.csv").write_text("src,dst,time,later\n1,2,13,x\n")
+    done = run_here(main, "convert", tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "out")
+    assert f"later, in {tmp_path / 'b.csv'}" in done.stdout
+
+
+def test_columns_of_another_order_are_not_taken_by_position(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("time,src,dst\n10,1,2\n")
+    (tmp_path / "b.csv").write_text("11,2,3\n")
+    sentence = refusal("convert", tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "out")
+    assert "has no line of column names" in sentence
+
+
+def test_a_separator_of_two_characters_is_refused(tmp_path: Path) -> None:
+    assert "has one column, '1::2::5::17" in refuse(tmp_path, "1::2::5::1700000000\n1::3::4::1700000001\n")
 
 
 def test_a_dry_run_says_it_and_writes_nothing(tmp_path: Path) -> None:

@@ -95,9 +95,11 @@ def test_other_columns_parquet_and_one_time_for_all(run: Path, predictor: Predic
     args = ("--src", "user", "--dst", "item", "--at", 5000, "--probability", "--out", tmp_path / "out.csv")
     done = predict(run, "--pairs", tmp_path / "pairs.parquet", *args)
     assert done.returncode == 0, done.stderr
-    found = [float(row["score"]) for row in rows_of(tmp_path / "out.csv")]
-    wanted = predictor.score([0, 1], [3, 4], 5000, probability=True)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=TOLERANCE)
+    assert "probabilities not calibrated" in done.stderr
+    for column, asked in (("score", False), ("probability", True)):
+        found = [float(row[column]) for row in rows_of(tmp_path / "out.csv")]
+        wanted = predictor.score([0, 1], [3, 4], 5000, probability=asked)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=TOLERANCE)
 
 
 def test_unknown_ids_are_left_out_if_asked_for(run: Path, predictor: Predictor, tmp_path: Path) -> None:
@@ -116,6 +118,21 @@ def test_the_best_destinations_of_some_sources(run: Path, predictor: Predictor, 
     assert [row["src"] for row in rows] == ["0"] * 3 + ["x2"] * 3
     assert [row["rank"] for row in rows] == ["1", "2", "3"] * 2
     assert [row["dst"] for row in rows] == wanted.destinations.ravel().tolist()
+
+
+def test_without_a_file_results_are_shown(run: Path, predictor: Predictor, tmp_path: Path) -> None:
+    sources = write(tmp_path / "sources.csv", "src", "0", "x2")
+    asked = ("--top-k", 2, "--sources", sources, "--candidates", "two-hop", "--candidate-count", 5)
+    done = predict(run, *asked, "--exclude-seen", "--exclude-self")
+    assert done.returncode == 0, done.stderr
+    heads, *rows = [line.split() for line in done.stdout.splitlines()]
+    assert heads == ["src", "time", "rank", "dst", "score"]
+    wanted = predictor.top_k(
+        ["0", "x2"], predictor.now, 2, "two-hop", count=5, exclude_seen=True, exclude_self=True
+    )
+    assert [row[3] for row in rows] == wanted.destinations[wanted.found].tolist()
+    pairs = predict(run, "--pairs", write(tmp_path / "pairs.csv", "src,dst", "0,3"), "--probability")
+    assert pairs.stdout.split()[:5] == ["src", "dst", "time", "score", "probability"]
 
 
 def test_unknown_candidates_are_named_with_their_file_and_left_out_if_asked_for(

@@ -49,7 +49,22 @@ def pages(run: Path) -> dict[str, Path]:
     young.mkdir()
     for name in ("config.toml", "metrics.jsonl"):
         (young / name).write_bytes((run / name).read_bytes())
-    made = {"one": [run], "two": [run, young]}
+    mixer = run.with_name("mixer")
+    sizes = (
+        "--model.neighbors",
+        4,
+        "--model.time-width",
+        8,
+        "--model.channels",
+        16,
+        "--model.mixer-layers",
+        1,
+    )
+    short = ("--training.epochs", 1, "--training.batch-size", 50, "--evaluation.batch-size", 50)
+    args = [run.with_name("uci"), "--run-dir", mixer, "--model.name", "graphmixer", *sizes, *short]
+    done = run_here(train_command.main, *args, "--evaluation.negatives", "random", "historical")
+    assert done.returncode == 0, done.stderr
+    made = {"one": [run], "two": [run, young], "models": [run, mixer]}
     for name, runs in made.items():
         done = run_here(report_command.main, *runs, "--out", run.with_name(f"{name}.html"))
         assert done.returncode == 0, done.stderr
@@ -94,6 +109,16 @@ def test_a_run_at_work_stands_beside_the_finished_one(pages: dict[str, Path]) ->
     assert "Comparison" in shown
 
 
+def test_models_of_one_log_stand_beside_one_another(run: Path, pages: dict[str, Path]) -> None:
+    shown = read_page(pages["models"]).text
+    names = ("run (TPNet)", "mixer (GraphMixer)", "the paper's TPNet", "the paper's GraphMixer")
+    assert [name for name in names if name not in shown] == []
+    for folder in (run, run.with_name("mixer")):
+        results: dict[str, Any] = json.loads((folder / "results.json").read_text())
+        for kind in ("random", "historical"):
+            assert f"{results['test']['transductive'][kind]['ap']:.4f}" in shown
+
+
 def test_what_training_did_not_evaluate_is_on_the_page_after_the_command_it_names(tmp_path: Path) -> None:
     log, run, out = small_log(tmp_path / "log", events=300), tmp_path / "run", tmp_path / "page.html"
     done = run_here(train_command.main, log, "--run-dir", run, *flags_of(small_config(log)))
@@ -113,7 +138,7 @@ def test_what_training_did_not_evaluate_is_on_the_page_after_the_command_it_name
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
-@pytest.mark.parametrize("name", ["one", "two"])
+@pytest.mark.parametrize("name", ["one", "two", "models"])
 def test_a_browser_shows_the_page_without_a_complaint(
     browser: RealBrowser, pages: dict[str, Path], tmp_path: Path, name: str, width: int, scheme: str
 ) -> None:

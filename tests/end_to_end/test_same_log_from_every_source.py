@@ -4,12 +4,17 @@ import gzip
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+import data_prep
+from data_prep.__main__ import parse
+from data_prep.convert_command import Convert
 from tests.support.command_line import ROOT, convert
 from tests.support.shared_folder import shared_folder
 from tpnet_dist.events import EventLog
@@ -119,6 +124,25 @@ def test_a_typed_file_gives_the_folder_of_the_text(
     path, flags, made = log
     written = WRITERS[form](frame_of(path), tmp_path / "raw" if form == "hive" else tmp_path)
     convert(written, tmp_path / "out", *typed_flags(flags))
+    assert hashes(tmp_path / "out") == hashes(made)
+
+
+def options_of(flags: list[str]) -> dict[str, Any]:
+    """What a call in Python says for them."""
+    command = parse(["convert", "in", "out", *typed_flags(flags)])
+    said = {field.name: getattr(command, field.name) for field in fields(command) if field.name != "paths"}
+    return {name: value for name, value in said.items() if value != getattr(Convert, name)}
+
+
+@pytest.mark.parametrize("kind", ["polars", "DuckDB"])
+def test_a_table_in_memory_gives_the_folder_of_the_text(
+    log: tuple[Path, list[str], Path], tmp_path: Path, kind: str
+) -> None:
+    path, flags, made = log
+    table: Any = frame_of(path)
+    if kind == "DuckDB":
+        table = pytest.importorskip("duckdb").connect().from_arrow(table.to_arrow())
+    data_prep.convert(table, tmp_path / "out", **options_of(flags))
     assert hashes(tmp_path / "out") == hashes(made)
 
 

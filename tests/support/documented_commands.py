@@ -12,7 +12,7 @@ from tests.support.command_line import ROOT
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
 _PROGRAM = re.compile(
-    r"(?:/usr/bin/time .*)?(?:python3? -|torchrun |sbatch |launch/\w+\.sh |(?:pre|tr)\w+ .*--)"
+    r"(?:/usr/bin/time .*)?(?:python3? -|torchrun |tpnet |sbatch |launch/\w+\.sh |(?:pre|tr)\w+ .*--)"
 )
 _PLACEHOLDER = re.compile(r"…|(?<![\w=])[A-Z]+(?![\w=])")
 
@@ -38,16 +38,41 @@ _SMALL_MODEL = {
 _SMALLER: dict[str, dict[str, str]] = {
     "--continue-from": {},  # has the settings of the other run
     "-m tpnet_dist.train": _SMALL_MODEL,
+    "tpnet train": _SMALL_MODEL,
+    "tpnet tune": {name: value for name, value in _SMALL_MODEL.items() if name != "--model.neighbors"},
     "launch/one_node.sh": _SMALL_MODEL,
     "-m tpnet_dist.evaluate": {"--mrr-negatives": "5"},
+    "tpnet evaluate": {"--mrr-negatives": "5"},
     "-m data_prep convert": {"--overwrite": ""},
+    "tpnet prep convert": {"--overwrite": ""},
     "-m data_prep synth": {"--overwrite": "", "--events": "1e3"},
+    "tpnet prep synth": {"--overwrite": "", "--events": "1e3"},
     "-m benchmarks.accuracy": {
         "--epochs": "1",
         "--config": "small.toml",
         "--seeds": "0",
         "--variants": "'without time'",
         "--widths": "1",
+        "--decays": "1e-5",
+        "--models": "tpnet",
+    },
+    "-m benchmarks.efficiency": {
+        "--epochs": "1",
+        "--config": "small.toml",
+        "--models": "tpnet graphmixer",
+        "--turns": "1",
+        "--turn-steps": "1",
+        "--cores": "1",
+    },
+    "-m benchmarks.timescales": {
+        "--data": "data/uci",
+        "--epochs": "1",
+        "--seeds": "0",
+        "--grid": "1e-6",
+        "--args": "'--config small.toml'",
+        "--edges": "1e4",
+        "--steps": "1",
+        "--turns": "1",
     },
     "-m benchmarks.ablations data/uci": {"--epochs": "1"},
     "-m benchmarks.scalability": {"--edges": "2400", "--steps": "1", "--ranks": "1 2", "--device": "cpu"},
@@ -66,6 +91,7 @@ LARGER = "larger"
 """A log with some batches of 200 to train on."""
 _HERE = {
     "-m benchmarks.train_step --data data/uci ": f"-m benchmarks.train_step --data data/{LARGER} ",
+    "-m benchmarks.efficiency --data data/uci ": f"-m benchmarks.efficiency --data uci=data/{LARGER} ",
     "one_node.sh gpu ": "one_node.sh 2 ",
     "-m benchmarks.ablations ": "-m benchmarks.ablations data/uci ",
     " -k learnable ": " --collect-only -k learnable ",

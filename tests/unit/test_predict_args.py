@@ -1,5 +1,6 @@
 """The command line of `predict`: what it takes, and one sentence for what it does not."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from tpnet_dist.predict import parse_predict
 REFUSED = (
     "",
     "runs/a",
-    "runs/a --pairs p.csv",
     "runs/a --out s.csv",
     "runs/a --pairs p.csv --top-k 3 --out s.csv",
     "runs/a --top-k 3 --out s.csv",
     "runs/a --pairs p.csv --candidates c.csv --out s.csv",
+    "runs/a --pairs p.csv --exclude-seen",
+    "runs/a --top-k 3 --sources w.csv --candidate-count 9",
+    "runs/a --top-k 3 --sources w.csv --candidates recent --candidate-count 0",
     "runs/a --pairs p.csv --out ./p.csv",
     "runs/a --observe n.csv --save n.csv",
     "runs/a --pairs p.csv --out s.csv --at noon",
@@ -30,6 +33,25 @@ def test_what_is_said_is_taken() -> None:
     assert (command.run, command.out, command.top_k) == (Path("runs/a"), Path("best.parquet"), 10)
     assert (command.moment(), command.src, command.dst, command.skip_unknown) == (1.5e9, "user", None, True)
     assert command.settings() is None
+
+
+@pytest.mark.parametrize(
+    ("at", "wanted"),
+    [
+        ("2016-02-01", datetime(2016, 2, 1)),
+        ("2016-02-01T12:30", datetime(2016, 2, 1, 12, 30)),
+        ("1454284800000000001", 1454284800000000001),
+        ("1.5", 1.5),
+    ],
+)
+def test_a_moment_is_a_number_or_a_date(at: str, wanted: object) -> None:
+    assert parse_predict(["runs/a", "--pairs", "p.csv", "--at", at]).moment() == wanted
+
+
+def test_candidates_are_a_way_to_choose_or_a_file() -> None:
+    said = ["runs/a", "--top-k", "3", "--sources", "who.csv", "--candidates"]
+    assert parse_predict([*said, "two-hop"]).candidates_file() is None
+    assert parse_predict([*said, "./recent"]).candidates_file() == Path("recent")
 
 
 def test_settings_of_a_released_checkpoint_come_from_preset_and_file(tmp_path: Path) -> None:
@@ -51,6 +73,6 @@ def test_help_lists_every_flag_and_shows_examples(capsys: pytest.CaptureFixture[
         parse_predict(["--help"])
     shown = capsys.readouterr().out
     assert "--top-k K" in shown
-    assert "Example: python -m tpnet_dist.predict runs/mine --pairs pairs.csv" in shown
+    assert "Example: tpnet predict runs/mine --pairs pairs.csv" in shown
     assert "--top-k 20 --sources users.csv --out best.csv" in shown
     assert "--skip-unknown" in shown

@@ -35,7 +35,7 @@ from tpnet_dist.models.link_batch import Hop
 from tpnet_dist.models.spec import Needs
 from tpnet_dist.neighbors.index import NeighborLookup, Neighbors
 from tpnet_dist.neighbors.samplers import SAMPLERS, Queries, together
-from tpnet_dist.spans import Span
+from tpnet_dist.spans import NEIGHBORS, Span
 
 _FEW_SLOTS = 64
 """With more of them, what is planned at once is fewer batches."""
@@ -258,6 +258,7 @@ class LinkPlanner:
     def _seconds(self, ticks: Tensor) -> Tensor:
         return ticks.double().mul_(self.log.manifest.seconds_per_tick)
 
+    @Span(NEIGHBORS)
     def _find(self, drafts: Sequence[Draft]) -> list[list[Neighbors]]:
         """Find the neighbours of each block of each draft."""
         asked = [query for draft in drafts for query in draft.queries()]
@@ -265,6 +266,7 @@ class LinkPlanner:
         parts = found.split([len(query.node_B) for query in asked])
         return [list(islice(parts, len(draft.ends))) for draft in drafts]
 
+    @Span(NEIGHBORS)
     def _further_hops(self, drafts: Sequence[Draft], found: list[list[Neighbors]]) -> list[list[FoundHop]]:
         numbers = [[query.numbers for query in draft.queries()] for draft in drafts]
         needs = self.needs
@@ -291,9 +293,11 @@ class LinkPlanner:
                 if features is None or not count:
                     yield None
                     continue
-                # other draws than those of the slots
-                found = self._look_up(replace(query, number_B=query.numbers + FURTHER), count)
-                yield _means(features, found)
+                with Span(NEIGHBORS):
+                    # other draws than those of the slots
+                    found = self._look_up(replace(query, number_B=query.numbers + FURTHER), count)
+                    mean_QF = _means(features, found)
+                yield mean_QF
 
     def _node_features(self, nodes_U: Tensor) -> Tensor | None:
         features = self.log.node_features

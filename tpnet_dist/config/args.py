@@ -7,6 +7,7 @@ Read here and not by tyro, so that a bad argument gets one sentence, the same as
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from importlib.metadata import version
 from pathlib import Path
 
 from tpnet_dist.config.keys import Key, Layer, did_you_mean
@@ -31,6 +32,9 @@ class CommandLine:
 
     def read(self, args: list[str]) -> Layer:
         """Return what each flag says, by key."""
+        if "--version" in args:
+            print(f"tpnet_dist {version('tpnet-dist')}")
+            raise SystemExit(0)
         said: Layer = {}
         rest = list(args)
         while rest:

@@ -10,7 +10,7 @@ from tpnet_dist.config.toml_files import model_named
 from tpnet_dist.config.train_args import OwnFlags, TrainSettings, settings_of
 from tpnet_dist.errors import InputError
 
-_ARGUMENTS = ("data", "preset", "config", "run_dir", "continue_from", "learn_old_test", "fresh")
+_ARGUMENTS = ("data", "preset", "config", "run_dir", "continue_from", "learn_old_test", "fresh", "log")
 """Keywords of `fit` besides settings: a keyword that nobody knows may be meant for one of them."""
 
 

@@ -17,6 +17,8 @@ class LogShape:
     node_width: int = 0
     edge_width: int = 0
     train_share: float | None = None
+    train_batches: int | None = None
+    """Batches of an epoch, where the log was split and its events were cut."""
     """The share of its events that training sees; None where nobody has split it."""
 
     def __post_init__(self) -> None:
@@ -35,4 +37,4 @@ class LogShape:
     def scaled(self, times: float) -> "LogShape":
         """Return a log of the same kind: as many events per node, the same features."""
         events, nodes = round(self.num_events * times), round(self.num_nodes * times)
-        return replace(self, num_events=max(1, events), num_nodes=max(2, nodes))
+        return replace(self, num_events=max(1, events), num_nodes=max(2, nodes), train_batches=None)

@@ -5,9 +5,10 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
-PaperModel = Literal["tpnet", "edgebank"]
+_MODELS = "models"
+"""The table that is no dataset's: which model stands in which column."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,26 @@ class PaperDataset:
     """The number of features that an event has."""
 
 
-def paper_value(
-    dataset: str, setting: str, negatives: str, metric: str, model: PaperModel = "tpnet"
-) -> PaperValue | None:
+def paper_value(dataset: str, setting: str, negatives: str, metric: str, *, model: str) -> PaperValue | None:
     """Return a figure of the paper; None where the paper has no such figure.
 
-    `dataset`: any spelling `paper_dataset` knows; `setting`: transductive or inductive; `metric`: ap or auc.
+    `dataset`: any spelling `paper_dataset` knows; `setting`: transductive or inductive; `metric`: ap or auc;
+    `model`: by its name here, or `edgebank`.
     """
-    known = paper_dataset(dataset)
-    if known is None:
+    known, columns = paper_dataset(dataset), paper_models(setting)
+    if known is None or model not in columns:
         return None
-    figures = _tables()[known.key].get(model, {}).get(setting, {}).get(negatives, {}).get(metric)
-    return None if figures is None else PaperValue(*(round(figure / 100, 6) for figure in figures))
+    row = _tables()[known.key].get(setting, {}).get(negatives, {}).get(metric)
+    if row is None:
+        return None
+    mean, std = row.split()[columns.index(model)].split("±")
+    return PaperValue(round(float(mean) / 100, 6), round(float(std) / 100, 6))
+
+
+def paper_models(setting: str) -> list[str]:
+    """Return the models of the tables of these events, in order; inductive ones are without EdgeBank."""
+    models: list[str] = _tables()[_MODELS].get(setting, [])
+    return models
 
 
 def paper_dataset(name: str) -> PaperDataset | None:
@@ -62,7 +71,7 @@ def paper_dataset(name: str) -> PaperDataset | None:
 
 def paper_datasets() -> list[str]:
     """Return the keys of the paper's datasets, in the order of the paper."""
-    return list(_tables())
+    return [key for key in _tables() if key != _MODELS]
 
 
 def _normal(name: str) -> str:
@@ -74,7 +83,8 @@ def _normal(name: str) -> str:
 def _keys_by_name() -> dict[str, str]:
     return {
         _normal(name): key
-        for key, table in _tables().items()
+        for key in paper_datasets()
+        for table in [_tables()[key]]
         for name in (key, table["name"], *table.get("other_names", ()))
     }
 

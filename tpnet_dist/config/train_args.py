@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import tyro
 from tyro.conf import FlagConversionOff, FlagCreatePairsOff, Positional, arg
@@ -12,7 +12,7 @@ from tpnet_dist.config.keys import Layer, config_from, config_keys, keys_of, req
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import CONFIG_NAME, model_of, read_layer, read_layers, read_preset
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, spoken
 
 PROGRAM = "python -m tpnet_dist.train"
 BUILTIN_PRESET = "social"
@@ -29,6 +29,9 @@ class TrainSettings:
     learn_old_test: bool
     check: bool
     profile: int
+    ranks: str
+    restarts: int
+    log: tuple[str, ...]
     debug: bool
 
     def besides_config(self) -> dict[str, object]:
@@ -65,6 +68,13 @@ class OwnFlags:
     """Check data and settings, say what the run will take, and stop."""
     profile: Annotated[int, arg(metavar="STEPS")] = 0
     """Trace so many training steps into DIR/profile, and show where their time went."""
+    log: Annotated[tuple[Literal["csv", "wandb", "mlflow"], ...], arg(metavar="csv|wandb|mlflow …")] = ()
+    """Where metrics go beside metrics.jsonl and TensorBoard: metrics.csv in DIR, Weights & Biases, MLflow."""
+    ranks: Annotated[str, arg(metavar="auto|COUNT")] = "auto"
+    """How many ranks to start on this machine; auto: one for each GPU, and one where there is none. Under
+    torchrun ranks are there already."""
+    restarts: Annotated[int, arg(metavar="COUNT")] = 0
+    """How often to start ranks again when one fails; mistakes in what is given are not tried again."""
     debug: bool = False
     """Show the traceback of an error."""
 
@@ -80,7 +90,7 @@ class TrainCommand(OwnFlags):
     --training.batch_size=400 or training.batch_size=400. Whole numbers may be written 1e6, lists 0 1 2 or
     [0,1,2]; a list ends at the next flag, so the data folder comes first.
 
-    Example: torchrun --nproc_per_node=4 -m tpnet_dist.train data/uci --preset uci --training.seeds 0 1 2
+    Example: tpnet train data/uci --preset uci --ranks 4 --training.seeds 0 1 2
     """
 
     data_dir: Annotated[Positional[str], arg(metavar="[DATA_DIR]")] = ""
@@ -124,6 +134,8 @@ def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
         layers.insert(0, read_preset(BUILTIN_PRESET, model))
     if own.profile < 0:
         raise InputError(f"--profile is {own.profile}, but must be at least 0 steps; raise it")
+    if own.restarts < 0:
+        raise InputError(f"--restarts is {own.restarts}, but must be at least 0; raise it")
     return TrainSettings(
         config=config_from([*layers, said]),
         run_dir=own.run_dir,
@@ -131,6 +143,9 @@ def settings_of(own: OwnFlags, said: Layer, model: str) -> TrainSettings:
         learn_old_test=own.learn_old_test,
         check=own.check,
         profile=own.profile,
+        ranks=own.ranks,
+        restarts=own.restarts,
+        log=tuple(dict.fromkeys(own.log)),
         debug=own.debug,
     )
 
@@ -152,11 +167,13 @@ def _require_builtin(preset: str | None) -> None:
     if preset not in (None, BUILTIN_PRESET):
         raise InputError(
             f"--preset {preset} has settings for a dataset, not its events, and no data folder is given; "
-            f"name it: {PROGRAM} DATA_DIR --preset {preset}"
+            f"name it: {spoken(PROGRAM)} DATA_DIR --preset {preset}"
         )
 
 
 def show_help(model: str) -> NoReturn:
     default = TrainCommand(keys=Config(model=model_config_type(model)()))
-    tyro.cli(TrainCommand, prog=PROGRAM, args=["--help"], default=default, config=(FlagCreatePairsOff,))
+    tyro.cli(
+        TrainCommand, prog=spoken(PROGRAM), args=["--help"], default=default, config=(FlagCreatePairsOff,)
+    )
     raise AssertionError("tyro shows the help and exits")

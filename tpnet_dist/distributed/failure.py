@@ -24,9 +24,10 @@ from torch.distributed import DistError, PrefixStore  # type: ignore[attr-define
 
 from tpnet_dist.distributed.diagnosis import failed_ranks, failure_sentence, reporting_rank, stuck_ranks
 from tpnet_dist.distributed.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heartbeat, RankStatus
+from tpnet_dist.distributed.launch_environment import tell_launcher
 from tpnet_dist.distributed.stop_request import ignore_signals
 from tpnet_dist.distributed.world import World
-from tpnet_dist.errors import InputError, leave, sentence_of
+from tpnet_dist.errors import InputError, leave, sentence_of, spoken
 
 RANK_LOST = 75
 """The exit code where a rank lost others: EX_TEMPFAIL, "try again"."""
@@ -49,7 +50,7 @@ def ends_together(world: World, program: str) -> Iterator[None]:
         yield
         return
     store = PrefixStore(f"heartbeat-{world.start}", world.store.clone())  # type: ignore[attr-defined]
-    end = _End(world, program, Heartbeat(store, world.rank, world.num_ranks, world.phase))
+    end = _End(world, spoken(program), Heartbeat(store, world.rank, world.num_ranks, world.phase))
     try:
         world.wait_for_all()
         end.heartbeat.start(end.watch)
@@ -86,6 +87,7 @@ class _End:
         if is_caused_by_a_peer(error):
             self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
         traceback.print_exc()
+        tell_launcher(traceback.format_exc())
         self.heartbeat.announce(f"{type(error).__name__}: {' '.join(str(error).split())}")
         leave(DEFECT)
 
@@ -179,6 +181,7 @@ class _End:
 
     def _say(self, sentence: str) -> None:
         line = f"{self.program}: {sentence}; the run ends; {self.world.phase.remedy}"
+        tell_launcher(line)
         print(line, file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,12 @@
 """What a launcher tells a process before the ranks have met; without torch, so that it is known at once."""
 
+import json
 import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tpnet_dist.errors import InputError
 
 
 def launched_as_first() -> bool:
@@ -28,6 +34,50 @@ def let_streams_run_side_by_side() -> None:
 
 def launched_by_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def is_launched() -> bool:
+    """Return whether a launcher started this process as one of several ranks."""
+    return "RANK" in os.environ
+
+
+def ranks_to_start(wanted: str) -> int:
+    """Return how many ranks this process is to start, 1 if it is to be the only rank, or is one of those a
+    launcher started. `wanted`: a number, or auto: one for each GPU, else one."""
+    number = _number_of_ranks(wanted)
+    if is_launched():
+        there = int(os.environ.get("WORLD_SIZE", "1"))
+        if number not in (None, there):
+            raise InputError(f"--ranks is {number}, but {there} were started already; leave --ranks away")
+        return 1
+    if number is not None:
+        return number
+    import torch  # takes seconds
+
+    return max(1, torch.cuda.device_count()) if torch.cuda.is_available() else 1
+
+
+MOST_RANKS = 1024
+
+
+def _number_of_ranks(wanted: str) -> int | None:
+    if wanted == "auto":
+        return None
+    if not wanted.isascii() or not wanted.isdigit() or not 1 <= int(wanted) <= MOST_RANKS:
+        raise InputError(
+            f"--ranks is {wanted!r}, but must be a number within 1…{MOST_RANKS:,}, or auto; "
+            "auto starts one for each GPU"
+        )
+    return int(wanted)
+
+
+def tell_launcher(said: str) -> None:
+    """Leave for torchrun's summary why this rank ended; without torchrun, nothing."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path is not None:
+        about = {"py_callstack": said, "timestamp": str(int(time.time()))}
+        with suppress(OSError):
+            Path(path).write_text(json.dumps({"message": {"message": said, "extraInfo": about}}))
 
 
 def restarts_so_far() -> int:

@@ -9,6 +9,8 @@ class Phase:
 
     now: str = "the start"
     """What the rank does now, such as `training, epoch 2, step 345`."""
+    command: str = ""
+    """What was asked for, as it was typed."""
     again: str = "repeat the command"
     """What to do so that a run that was broken off goes on."""
     saved: str = ""

@@ -17,6 +17,7 @@ import numpy as np
 from tpnet_dist.batches.negatives import Universe
 from tpnet_dist.batches.run_data import RunData, plan_of
 from tpnet_dist.config.schema import Config, NegativeKind
+from tpnet_dist.evaluation.calibration import Calibration, calibrate
 from tpnet_dist.evaluation.results import Figures
 from tpnet_dist.evaluation.scoring import EVALUATION_KEY, Scorer
 from tpnet_dist.evaluation.tables import Scores, tabulate
@@ -85,6 +86,8 @@ class Evaluator:
 
     scorer: Scorer
     passes: Passes
+    calibrations: dict[PartName, Calibration | None] = field(default_factory=dict)
+    """By part, of the weights it was evaluated with last; where it was scored against random negatives."""
 
     def evaluate(self, name: PartName, *, kinds: Sequence[NegativeKind], mrr_negatives: int = 0) -> Figures:
         """Return the figures of a part; the memory must stand at its start, and ends at its end."""
@@ -100,6 +103,8 @@ class Evaluator:
                 figures |= each.figures(kinds, scores, ranked)
             ranked = self._rank(last, mrr_negatives, memory_time)
         scores = self._score(last, kinds, memory_time)
+        if "random" in kinds:
+            self.calibrations[name] = calibrate(scores[:, 0], scores[:, 1])
         return figures | last.figures(kinds, scores, ranked)
 
     def _score(self, each: Pass, kinds: Sequence[NegativeKind], memory_time: float) -> Scores:

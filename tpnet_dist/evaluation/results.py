@@ -16,6 +16,7 @@ import numpy as np
 
 from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.typed_json import from_json, to_json
 
@@ -69,6 +70,8 @@ class SeedResults:
     events_per_second: EventsPerSecond | None = None
     exchange: ExchangeVolume | None = None
     """The mean over epochs; None on one rank."""
+    calibration: Calibration | None = None
+    """How logits of the best weights become probabilities."""
     before: dict[str, Figures] | None = None
     """The figures, by part, of the weights that the seed began with, on the same events; None if it began
     anew."""
@@ -111,6 +114,10 @@ class DataInfo:
     """The id in the log's manifest; logs of other content have another."""
     events: EventCounts
     nodes: int
+    name: str = ""
+    """The name of the data folder."""
+    version: int = 1
+    """Which version of a log that grew: 1 as it was converted, one more for each append."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +140,10 @@ class RunInfo:
     settings: dict[str, object]
     """Every setting by its dotted key."""
     versions: Versions
+    machine: str = ""
+    """System, cores and GPUs of the first rank."""
+    command: str = ""
+    """What was typed, or the function that was called."""
 
 
 @dataclass(frozen=True, kw_only=True)

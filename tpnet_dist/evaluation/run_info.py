@@ -1,7 +1,9 @@
 """How a run was made: data, settings, versions, ranks and memory, as its results tell."""
 
+import os
 import platform
 from datetime import UTC, datetime
+from pathlib import Path
 
 import torch
 
@@ -22,11 +24,26 @@ def run_info(data: RunData, started: datetime) -> RunInfo:
         started=started,
         finished=datetime.now(UTC),
         data=DataInfo(
-            folder=data.config.data.folder, log_id=log.manifest.log_id, events=events, nodes=log.num_nodes
+            folder=data.config.data.folder,
+            log_id=log.manifest.log_id,
+            events=events,
+            nodes=log.num_nodes,
+            name=Path(data.config.data.folder).resolve().name,
+            version=len(log.manifest.history),
         ),
         settings=dict(values_of(data.config)),
         versions=Versions(tpnet_dist=release(), torch=torch.__version__, python=platform.python_version()),
+        machine=_machine(data.world.device),
+        command=data.world.phase.command,
     )
+
+
+def _machine(device: torch.device) -> str:
+    """Return what computes, as text."""
+    said = [platform.platform(terse=True), platform.machine(), f"{os.cpu_count()} cores"]
+    if device.type == "cuda":
+        said.append(f"{torch.cuda.device_count()} × {torch.cuda.get_device_name(device)}")
+    return ", ".join(said)
 
 
 def conditions_of(config: Config, world: World) -> Conditions:

@@ -64,6 +64,11 @@ class EventLog:
     def __len__(self) -> int:
         return self.manifest.events
 
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        span = f"times {manifest.first_time:,} to {manifest.last_time:,} {manifest.time_unit}"
+        return f"EventLog({self.folder}: {len(self):,} events, {self.num_nodes:,} nodes, {span})"
+
     @property
     def num_nodes(self) -> int:
         return self.manifest.nodes

@@ -27,6 +27,18 @@ def folder_lock(target: Path, *, patience: float = 0.0) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
+def is_locked(target: Path) -> bool:
+    """Return whether a process writes this folder now; nothing is made or changed."""
+    try:
+        with target.resolve().with_name(f".{target.resolve().name}.lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 @contextmanager
 def _locked(path: Path, patience: float) -> Iterator[bool]:
     deadline = time.monotonic() + patience

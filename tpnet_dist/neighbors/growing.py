@@ -86,6 +86,12 @@ class GrowingNeighbors(NeighborLookup):
         later = _History.of(self, Queries(torch.from_numpy(node_U), torch.full((len(node_U),), 2**62)))
         return max(self.index.max_degree, later.max_size())
 
+    def num_interactions(self, node_B: Integers, before_event: int) -> Integers:
+        """How many interactions each node has had before an event."""
+        bound_B = torch.full((len(node_B),), before_event)
+        sizes: Integers = _History.of(self, Queries(torch.from_numpy(node_B), bound_B)).sizes().numpy()
+        return sizes
+
     def weight_until(self, history: "_History", place_BM: Tensor) -> Tensor:
         """Return the weights of each history's interactions up to and with that place, added up."""
         until_BM = self.index.weight_until(history.begin_B[:, None] + 1 + place_BM)

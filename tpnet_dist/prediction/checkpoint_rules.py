@@ -11,6 +11,8 @@ from tpnet_dist.config.keys import Key, config_from, config_keys
 from tpnet_dist.config.model_configs import DEFAULT_MODEL
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.calibration import Calibration
+from tpnet_dist.files.typed_json import from_json
 
 _OF_A_PREDICTOR: dict[str, tuple[type, ...]] = {
     "until": (int,),
@@ -50,6 +52,14 @@ def number_of(path: Path, name: str, value: object) -> int:
     if type(value) is not int or value < 0:
         raise InputError(f"{path}: its {name} is {_shown(value)}, but is a whole number; {_REMEDY}")
     return value
+
+
+def calibration_of(path: Path, said: object) -> Calibration | None:
+    """How logits become probabilities, if the checkpoint says so."""
+    try:
+        return None if said is None else from_json(Calibration, said, "calibration")
+    except InputError as error:
+        raise InputError(f"{path}: {error}; {_REMEDY}") from error
 
 
 def saved_of(path: Path, saved: object) -> Mapping[str, Any] | None:

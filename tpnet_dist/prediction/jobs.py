@@ -7,6 +7,7 @@ refusal; then to score it.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,12 @@ from tpnet_dist.events.batch_plan import slice_of
 from tpnet_dist.events.raw_ids import UNKNOWN, Ids, Side, some_of
 from tpnet_dist.events.shards import Times
 from tpnet_dist.files.progress import Display
+from tpnet_dist.prediction.candidates import DEFAULT_COUNT
 from tpnet_dist.prediction.link_columns import DEFAULTS, GivenColumns, Role
 from tpnet_dist.prediction.link_file import FileBlock, LinkFile
+from tpnet_dist.prediction.link_scorer import Logits
 from tpnet_dist.prediction.predictor import Predictor
-from tpnet_dist.prediction.score_file import Columns, ScoreWriter, score_file
+from tpnet_dist.prediction.score_file import Columns, ScoreTable, ScoreWriter, score_file
 from tpnet_dist.prediction.times import as_times, require_present
 
 SOURCES_PER_BLOCK = 500
@@ -49,19 +52,31 @@ class _Unknown:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Says how many destinations a source is to get, and of which."""
+
+    k: int
+    candidates: Ids | str | None = None
+    """Those themselves, or how they are chosen; None: all."""
+    count: int = DEFAULT_COUNT
+    exclude_seen: bool = False
+    exclude_self: bool = False
+
+
+@dataclass(frozen=True)
 class Job:
     """What a command asks for, of one predictor; every rank has the same one."""
 
     predictor: Predictor
     world: World
     display: Display
-    at: int | float | None = None
+    at: int | float | datetime | None = None
     """When, where a file does not say it; None: now."""
     skip_unknown: bool = False
     probability: bool = False
 
-    def score(self, pairs: LinkFile, out: Path) -> None:
-        """Every link of the file."""
+    def score(self, pairs: LinkFile, out: Path | None) -> None:
+        """Every link of the file; without `out` they are shown."""
         num_rows = self._check(pairs, "pairs")
         self.world.phase.now = f"scoring {pairs.path}"
         stage = self.display.stage(f"scoring {pairs.path.name}", num_rows, unit="pairs")
@@ -69,17 +84,16 @@ class Job:
             for block in self._known_blocks(pairs):
                 assert block.dst is not None
                 times, mine = self._times(block), self._slice(len(block))
-                scores = self.predictor.score(
-                    block.src[mine], block.dst[mine], times[mine], probability=self.probability
-                )
+                scores = self.predictor.score(block.src[mine], block.dst[mine], times[mine])
                 together = np.concatenate(self.world.gather_objects(scores))
                 src, dst, time = (_answered(pairs, role) for role in ("src", "dst", "time"))
-                self._write(writer, {src: block.src, dst: block.dst, time: times, "score": together})
+                answers = {src: block.src, dst: block.dst, time: times, **self._scored(together)}
+                self._write(writer, answers)
                 self.display.advance(len(block))
-        self.display.say(f"{out}: scores of {num_rows:,} pairs")
+        self._say_where(out, f"scores of {num_rows:,} pairs")
 
-    def rank(self, sources: LinkFile, k: int, candidates: Ids | None, out: Path) -> None:
-        """The most likely destinations of every source of the file."""
+    def rank(self, sources: LinkFile, choice: Choice, out: Path | None) -> None:
+        """The most likely destinations of every source of the file; without `out` they are shown."""
         num_rows = self._check(sources, "sources")
         self.world.phase.now = f"ranking for {sources.path}"
         stage = self.display.stage(f"ranking for {sources.path.name}", num_rows, unit="sources")
@@ -87,9 +101,9 @@ class Job:
             for whole in self._known_blocks(sources):
                 for start in range(0, len(whole), SOURCES_PER_BLOCK):
                     block = whole[slice(start, start + SOURCES_PER_BLOCK)]
-                    self._write(writer, self._best(block, k, candidates, sources))
+                    self._write(writer, self._best(block, choice, sources))
                     self.display.advance(len(block))
-        self.display.say(f"{out}: the {k:,} most likely destinations of {num_rows:,} sources")
+        self._say_where(out, f"the {choice.k:,} most likely destinations of {num_rows:,} sources")
 
     def candidates(self, file: LinkFile) -> Ids:
         """Destinations to choose from, in the file's column of sources; held in memory whole."""
@@ -100,18 +114,38 @@ class Job:
         known: Ids = ids[is_known]
         return known
 
-    def _best(self, block: FileBlock, k: int, candidates: Ids | None, file: LinkFile) -> Columns:
-        times, mine = self._times(block), self._slice(len(block))
+    def _best(self, block: FileBlock, choice: Choice, file: LinkFile) -> Columns:
+        times, mine, k = self._times(block), self._slice(len(block)), choice.k
         parts = self.world.gather_objects(
-            self.predictor.top_k(block.src[mine], times[mine], k, candidates, probability=self.probability)
+            self.predictor.top_k(
+                block.src[mine],
+                times[mine],
+                k,
+                choice.candidates,
+                count=choice.count,
+                exclude_seen=choice.exclude_seen,
+                exclude_self=choice.exclude_self,
+            )
         )
-        return {
+        columns = {
             _answered(file, "src"): block.src.repeat(k),
             _answered(file, "time"): times.repeat(k),
             "rank": np.tile(np.arange(1, k + 1), len(block)),
             _answered(file, "dst"): np.concatenate([part.destinations for part in parts]).ravel(),
-            "score": np.concatenate([part.scores for part in parts]).ravel(),
+            **self._scored(np.concatenate([part.scores for part in parts]).ravel()),
         }
+        is_found = np.concatenate([part.found for part in parts]).ravel()
+        return {name: column[is_found] for name, column in columns.items()}
+
+    def _scored(self, logits: Logits) -> Columns:
+        """Return the columns of scores."""
+        if not self.probability:
+            return {"score": logits}
+        return {"score": logits, "probability": self.predictor.probabilities(logits)}
+
+    def _say_where(self, out: Path | None, what: str) -> None:
+        if out is not None:
+            self.display.say(f"{out}: {what}")
 
     def _check(self, file: LinkFile, what: str) -> int:
         """The number of rows that will be used; refuses what cannot be used before anything is scored."""
@@ -172,15 +206,19 @@ class Job:
         return slice(*slice_of(0, size, self.world.rank, self.world.num_ranks))
 
     @contextmanager
-    def _writer(self, out: Path) -> Iterator[ScoreWriter | None]:
-        """Open the file of results; only the first rank writes one."""
+    def _writer(self, out: Path | None) -> Iterator[ScoreWriter | ScoreTable | None]:
+        """Open the file of results, or a table to show; only the first rank writes one."""
         if self.world.rank:
             yield None
-            return
-        with score_file(out) as writer:
-            yield writer
+        elif out is None:
+            table = ScoreTable()
+            yield table
+            table.show()
+        else:
+            with score_file(out) as writer:
+                yield writer
 
-    def _write(self, writer: ScoreWriter | None, columns: Columns) -> None:
+    def _write(self, writer: ScoreWriter | ScoreTable | None, columns: Columns) -> None:
         if writer is not None:
             writer.write(columns)
 
@@ -188,7 +226,7 @@ class Job:
 def _answered(file: LinkFile, role: Role) -> str:
     """What a column of the results is called: as in the file, else as in the files of the log."""
     name = file.names.get(role) or file.columns.wanted(role)
-    return DEFAULTS[role] if name.isdigit() or name in ("score", "rank") else name
+    return DEFAULTS[role] if name.isdigit() or name in ("score", "rank", "probability") else name
 
 
 @contextmanager

@@ -15,8 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet as pq
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import raw_values, transform
@@ -30,6 +28,7 @@ from tpnet_dist.events.text_columns import (
 )
 from tpnet_dist.files.csv_quotes import EventLines, find_open_quote
 from tpnet_dist.prediction.link_columns import GivenColumns, Role
+from tpnet_dist.prediction.link_formats import TEXT, kind_of, typed_batches, typed_columns
 
 ROWS_PER_BLOCK = 20_000
 _BLOCK_BYTES = 4 << 20
@@ -118,10 +117,7 @@ class LinkFile:
         except FileNotFoundError as error:
             raise InputError(f"{self.path}: there is no such file; give one that exists") from error
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            kind = {"parquet": "Parquet", "ipc": "Arrow IPC", "json": "JSON lines"}.get(
-                self._kind, "CSV with a header"
-            )
-            raise InputError(f"{self.path}: not readable as {kind}: {error}; correct it") from error
+            raise InputError(f"{self.path}: not readable as {self._kind}: {error}; correct it") from error
         except OSError as error:
             raise InputError(
                 f"{self.path}: cannot be decompressed or read ({error}); if it is damaged, fetch or compress "
@@ -147,24 +143,11 @@ class LinkFile:
 
     @cached_property
     def _kind(self) -> str:
-        kinds = {
-            ".parquet": "parquet",
-            ".feather": "ipc",
-            ".arrow": "ipc",
-            ".jsonl": "json",
-            ".ndjson": "json",
-        }
-        return kinds.get(self.path.suffix, "text")
+        return kind_of(self.path)
 
     def _column_names(self) -> list[str]:
-        if self._kind == "parquet":
-            with pq.ParquetFile(self.path) as file:
-                return list(file.schema_arrow.names)
-        if self._kind == "ipc":
-            with pa.ipc.open_file(self.path) as reader:
-                return list(reader.schema.names)
-        if self._kind == "json":
-            return list(pyarrow.json.open_json(self.path).schema.names)
+        if self._kind != TEXT:
+            return typed_columns(self.path, self._kind)
         if self._text_form[1] is not None:
             return self._text_form[1]
         with pa.input_stream(self.path) as stream:
@@ -175,16 +158,11 @@ class LinkFile:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         wanted = [name for name in (*self.names.values(), *self._feature_names()) if name is not None]
-        if self._kind == "parquet":
-            with pq.ParquetFile(self.path) as file:
-                yield from file.iter_batches(ROWS_PER_BLOCK, columns=wanted)
-        elif self._kind == "ipc":
-            with pa.ipc.open_file(self.path) as reader:
-                yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
-        elif self._kind == "json":
-            yield from pyarrow.json.open_json(self.path)
-        else:
+        if self._kind == TEXT:
             yield from self._text_batches(wanted)
+        else:
+            ids = [name for name in (self.src, self.dst) if name is not None]
+            yield from typed_batches(self.path, self._kind, wanted, ids, ROWS_PER_BLOCK)
 
     @cached_property
     def _text_form(self) -> tuple[TextForm, list[str] | None]:

@@ -6,11 +6,11 @@ predictor.top_k(["ann"], now, k=10)                         # of all destination
 predictor.observe(["ann"], ["x"], [now])                    # from here on scores know of it
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,20 +18,25 @@ import torch
 
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.events.features import Features
-from tpnet_dist.events.raw_ids import UNKNOWN, Dense, Ids, RawIds, some_of
+from tpnet_dist.events.raw_ids import UNKNOWN, Dense, Ids, RawIds, Side, some_of
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.prediction.build import Parts, build_parts, usable_device
+from tpnet_dist.prediction.candidates import DEFAULT_COUNT, STRATEGIES, CandidateChoice, Strategy
+from tpnet_dist.prediction.given import GivenIds, as_ids, as_rows, same_length
 from tpnet_dist.prediction.link_scorer import Logits
+from tpnet_dist.prediction.ranking import Best, everywhere
 from tpnet_dist.prediction.saved_events import load_later, save_state
 from tpnet_dist.prediction.times import GivenTimes, as_times, require_order, require_present
 from tpnet_dist.prediction.trained import Trained, open_trained
 
-GivenIds = int | str | Sequence[Any] | npt.NDArray[Any]
+Unknown = Literal["refuse", "score"]
 
 DEFAULT_CAPACITY, MAX_CAPACITY = 1000, 1 << 30
 LINKS_HELD = 1 << 20
 """Scores of several sources that are kept at a time."""
+_UNCALIBRATED = Calibration(slope=1.0, offset=0.0, events=0)
 _EARLIER = "ask about times from then on, or load with an earlier until"
 
 
@@ -42,7 +47,11 @@ class TopK:
     destinations: npt.NDArray[Any]
     """(sources, k), by the user's ids."""
     scores: Logits
-    """(sources, k)."""
+    """(sources, k), logits, unless probabilities were asked for."""
+    probabilities: Logits
+    """(sources, k), as `Predictor.probabilities` has them."""
+    found: npt.NDArray[np.bool_]
+    """(sources, k); False where fewer than k destinations were left."""
 
 
 class Predictor:
@@ -53,7 +62,17 @@ class Predictor:
         self.trained, self.log = trained, log
         self.ids: RawIds = parts.ids
         self._parts, self._past, self._scorer = parts, parts.past, parts.scorer
+        self._candidates = CandidateChoice(parts.past, parts.ids)
         self._holds_back = False
+
+    def __repr__(self) -> str:
+        trained, log, past = self.trained, self.log, self._past
+        return (
+            f"Predictor({trained.config.model.title} of {trained.path}, seed {trained.seed}, epoch "
+            f"{trained.epoch + 1}; {past.until:,} of {len(log):,} events of {log.folder}, "
+            f"{self.num_observed:,} observed; {log.num_nodes:,} nodes; now {self.now}; "
+            f"{self.about_probabilities()})"
+        )
 
     @classmethod
     def load(
@@ -131,50 +150,106 @@ class Predictor:
         features = self._past.edge_features
         return 0 if features is None else features.width
 
-    def score(self, src: GivenIds, dst: GivenIds, time: GivenTimes, *, probability: bool = False) -> Logits:
-        """Logits of links, float32; the more, the likelier. `probability`: from 0 to 1 instead.
+    def about_probabilities(self) -> str:
+        """Say in words what probabilities are worth."""
+        calibration = self.trained.calibration
+        if calibration is None:
+            return "probabilities not calibrated"
+        return f"probabilities calibrated on {calibration.events:,} events of validation"
 
-        A probability is that of the link against one random destination, as it was trained; how often links
-        come about at all is not in it. Whoever is unknown is scored as a node without history: all unknown
-        sources alike, and all unknown destinations. No time may be before `now`; one time serves all.
+    def probabilities(self, logits: Logits) -> Logits:
+        """From 0 to 1: that this, and not one random destination, is the true link; how often links come
+        about at all is not in it. Calibrated on events of validation, if the run is finished."""
+        calibration = self.trained.calibration or _UNCALIBRATED
+        return calibration.probabilities(logits)
+
+    def score(
+        self,
+        src: GivenIds,
+        dst: GivenIds,
+        time: GivenTimes,
+        *,
+        probability: bool = False,
+        unknown: Unknown = "refuse",
+    ) -> Logits:
+        """Logits of links, float32; the more, the likelier. `probability`: `probabilities` instead.
+
+        `unknown="score"`: whoever is unknown is scored as a node without history, all unknown sources alike,
+        and all unknown destinations, instead of being refused. No time may be before `now`; one time serves
+        all.
         """
-        src_B, dst_B = self.ids.find_links(*_same_length(src, dst))
+        sources, destinations = same_length(src, dst)
+        if _is_refusing(unknown):
+            self._require_known(sources, "src", "sources")
+            self._require_known(destinations, "dst", "destinations")
+        src_B, dst_B = self.ids.find_links(sources, destinations)
         times = as_times(time, self.log.manifest, len(src_B))
         require_present(times, self.now, _EARLIER)
         logits_B = self._scorer.logits(src_B, dst_B[:, None], times)[:, 0]
-        return _probabilities(logits_B) if probability else logits_B
+        return self.probabilities(logits_B) if probability else logits_B
 
     def top_k(
         self,
         src: GivenIds,
         time: GivenTimes,
         k: int,
-        candidates: GivenIds | None = None,
+        candidates: GivenIds | Strategy | None = None,
         *,
         probability: bool = False,
+        count: int = DEFAULT_COUNT,
+        exclude_seen: bool = False,
+        exclude_self: bool = False,
+        unknown: Unknown = "refuse",
     ) -> TopK:
-        """The best destinations of each source among all, or among the candidates; exact.
+        """The best destinations of each source among all, or among the candidates; exact among these.
 
         All are the nodes of the log, of its destinations' side where it has two, and those observed since. A
         candidate that is given twice is one. Of equal scores the destination that comes first among the
-        candidates is first.
+        candidates is first. `candidates` may say how to choose `count` of them for each source: "recent",
+        "popular" or "two-hop" (prediction/candidates.py). `exclude_seen`, `exclude_self`: without those the
+        source has had an event with, without the source itself. `probability`, `unknown`: as for `score`.
         """
-        sources = _as_ids(src)
-        target_C = self.ids.destinations() if candidates is None else self._known(candidates)
-        if not 1 <= k <= len(target_C):
-            remedy = "raise it" if k < 1 else "lower it, or give more candidates"
-            raise InputError(f"k is {k:,}, but must be within 1…{len(target_C):,}, the candidates; {remedy}")
+        sources = as_ids(src)
+        if _is_refusing(unknown):
+            self._require_known(sources, "src", "sources")
         times = as_times(time, self.log.manifest, len(sources))
         require_present(times, self.now, _EARLIER)
         source_B = self.ids.find_sources(sources)
-        best_Bk, logits_Bk = np.empty((len(sources), k), np.int64), np.empty((len(sources), k), np.float32)
-        for here in _some_at_a_time(len(sources), len(target_C)):
-            target_BC = np.broadcast_to(target_C, (len(source_B[here]), len(target_C)))
-            logits_BC = self._scorer.logits(source_B[here], target_BC, times[here])
-            for row, logits_C in enumerate(logits_BC, here.start):
-                places = _best(logits_C, k)
-                best_Bk[row], logits_Bk[row] = target_C[places], logits_C[places]
-        return TopK(self.ids.raw_of(best_Bk), _probabilities(logits_Bk) if probability else logits_Bk)
+        strategy, target_C = self._among(candidates)
+        most = len(target_C) if strategy is None else min(count, len(target_C))
+        _require_k(k, most)
+        best = Best.empty(len(sources), k)
+        for here in _some_at_a_time(len(sources), most):
+            some = source_B[here]
+            without = self._without(some, seen=exclude_seen, itself=exclude_self)
+            if strategy is None:
+                target_BC, is_there_BC = everywhere(target_C, len(some), without)
+            else:
+                target_BC, is_there_BC = self._candidates.choose(strategy, some, count, without)
+            best.fill(here, target_BC, is_there_BC, self._scorer.logits(some, target_BC, times[here]))
+        found = self.ids.raw_of(best.target_Bk)
+        likely_Bk = self.probabilities(best.logits_Bk)
+        return TopK(found, likely_Bk if probability else best.logits_Bk, likely_Bk, best.found_Bk)
+
+    def embeddings(self, ids: GivenIds, time: GivenTimes | None = None, side: Side = "src") -> Features:
+        """Rows of the memory at a time, by default now: (nodes, layers, width), float32.
+
+        They are random projections of walks: inner products of two nodes' rows tell of the walks that both
+        have in common. Models without rows of their own are refused, as are unknown ids.
+        """
+        nodes, memory = as_ids(ids), self._past.memory
+        if memory is None:
+            raise InputError(
+                f"{self.trained.config.model.title} keeps no rows of nodes; train a model that does, as TPNet"
+            )
+        self._require_known(nodes, side, "ids")
+        times = as_times(self.now if time is None else time, self.log.manifest, len(nodes))
+        require_present(times, self.now, _EARLIER)
+        dense = torch.from_numpy(self.ids.find(nodes, side))
+        rows = memory.look(torch.from_numpy(np.unique(dense.numpy())), products=False)
+        seconds = torch.from_numpy(self.log.seconds(times)).to(rows.stored.clock_U.device)
+        read: Features = rows.read(dense.to(rows.nodes_U.device), seconds).float().cpu().numpy()
+        return read
 
     def observe(
         self, src: GivenIds, dst: GivenIds, time: GivenTimes, features: npt.ArrayLike | None = None
@@ -185,10 +260,10 @@ class Predictor:
         batches, whose events see the rows before the batch; with `timestamps` batching, give events of equal
         times together. `features`: a row for each event, if the log has edge features. All or nothing.
         """
-        sources, destinations = _same_length(src, dst)
+        sources, destinations = same_length(src, dst)
         times = as_times(time, self.log.manifest, len(sources))
         require_order(times, self.now, "event")
-        rows = None if features is None else _as_rows(features)
+        rows = None if features is None else as_rows(features)
         self._past.check_features(rows, len(sources))
         self._past.add(*self.ids.admit_links(sources, destinations), times, rows)
         if not self._holds_back:
@@ -216,9 +291,34 @@ class Predictor:
             raise InputError("a batch is not at its end; save after it")
         save_state(Path(path), self.trained, self._parts)
 
+    def _among(self, candidates: GivenIds | Strategy | None) -> tuple[str | None, Dense]:
+        """Return how candidates are chosen for each source, and all that there are; None: they are these."""
+        if candidates is None or (isinstance(candidates, str) and candidates in STRATEGIES):
+            chosen = None if candidates in (None, "all") else str(candidates)
+            return chosen, self.ids.destinations()
+        return None, self._known(candidates)
+
+    def _without(self, source_B: Dense, *, seen: bool, itself: bool) -> list[Dense] | None:
+        """Return what each source is not to be offered; None: nothing."""
+        if not (seen or itself):
+            return None
+        left_out = self._candidates.seen(source_B) if seen else [source_B[:0]] * len(source_B)
+        if not itself or self.ids.is_bipartite:
+            return left_out
+        return [np.append(some, source) for some, source in zip(left_out, source_B, strict=True)]
+
+    def _require_known(self, ids: Ids, side: Side, what: str) -> None:
+        is_unknown = self.ids.find(ids, side) == UNKNOWN
+        if is_unknown.any():
+            named = list(dict.fromkeys(ids[is_unknown].tolist()))
+            raise InputError(
+                f"{len(named):,} {what} are unknown ({some_of(named)}); correct them, or pass "
+                'unknown="score" to score them as nodes without history'
+            )
+
     def _known(self, candidates: GivenIds) -> Dense:
         """Return the candidates in their order, each once; refuse unknown ones."""
-        ids = _as_ids(candidates)
+        ids = as_ids(candidates)
         dense_C = self.ids.find(ids, "dst")
         if (dense_C == UNKNOWN).any():
             unknown = [ids[row] for row in np.flatnonzero(dense_C == UNKNOWN)]
@@ -233,47 +333,18 @@ def _require_within(name: str, value: int, most: int, why: str) -> None:
         raise InputError(f"{name} is {value:,}, but must be within 0…{most:,}, {why}; {remedy}")
 
 
-def _as_ids(given: GivenIds) -> Ids:
-    try:
-        ids = np.atleast_1d(np.asarray(given))
-    except ValueError as error:
-        raise InputError(f"ids are lists of unequal lengths ({error}); give one list of ids") from error
-    if ids.ndim > 1:
-        raise InputError(f"ids have the shape {ids.shape}, but are one list; flatten them")
-    # numpy would make text of a NaN among text
-    is_mixed = ids.dtype.kind == "U" and not isinstance(given, np.ndarray)
-    return np.atleast_1d(np.asarray(given, object)) if is_mixed else ids
-
-
-def _as_rows(given: npt.ArrayLike) -> Features:
-    try:
-        with np.errstate(over="ignore"):  # what is too large is infinite, which is refused
-            return np.asarray(given).astype(np.float32)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"features are no numbers: {error}; give a row of numbers for each event") from error
-
-
-def _same_length(src: GivenIds, dst: GivenIds) -> tuple[Ids, Ids]:
-    sources, destinations = _as_ids(src), _as_ids(dst)
-    if len(sources) != len(destinations):
-        raise InputError(
-            f"{len(sources):,} sources and {len(destinations):,} destinations; give as many of each"
-        )
-    return sources, destinations
-
-
 def _some_at_a_time(num_sources: int, num_targets: int) -> Iterator[slice]:
     some = max(1, LINKS_HELD // num_targets)
     return (slice(start, start + some) for start in range(0, num_sources, some))
 
 
-def _best(scores_C: Logits, k: int) -> npt.NDArray[np.int64]:
-    """The places of the k highest, highest first, earlier ones first among equals."""
-    kth = np.partition(scores_C, len(scores_C) - k)[len(scores_C) - k]
-    few = np.flatnonzero(scores_C >= kth)
-    order: npt.NDArray[np.int64] = few[np.argsort(-scores_C[few], kind="stable")][:k]
-    return order
+def _is_refusing(unknown: str) -> bool:
+    if unknown not in get_args(Unknown):
+        raise InputError(f"unknown is {unknown!r}, but must be one of refuse, score; choose one")
+    return unknown == "refuse"
 
 
-def _probabilities(logits: Logits) -> Logits:
-    return torch.from_numpy(logits).sigmoid().numpy()
+def _require_k(k: int, most: int) -> None:
+    if not 1 <= k <= most:
+        remedy = "raise it" if k < 1 else "lower it, or give more candidates"
+        raise InputError(f"k is {k:,}, but must be within 1…{most:,}, the candidates; {remedy}")

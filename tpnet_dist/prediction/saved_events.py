@@ -1,6 +1,7 @@
 """A predictor in a file: a checkpoint as `best.pt` is, with what was observed since beside the weights."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def save_state(path: Path, trained: Trained, parts: Parts) -> None:
         "log_id": past.log.manifest.log_id,
         "config": dict(values_of(trained.config)),
         "predictor": observed,
+        "calibration": None if trained.calibration is None else asdict(trained.calibration),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_state(path, state)

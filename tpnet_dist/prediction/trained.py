@@ -10,9 +10,10 @@ from torch import Tensor
 from tpnet_dist.config.schema import Config, default_width
 from tpnet_dist.config.toml_files import CONFIG_NAME
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.models.registry import spec_of
-from tpnet_dist.prediction.checkpoint_rules import config_of, number_of, saved_of
+from tpnet_dist.prediction.checkpoint_rules import calibration_of, config_of, number_of, saved_of
 from tpnet_dist.training.checkpoint import BEST_NAME, progress_of
 from tpnet_dist.training.run_folder import RunFolder
 from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, DamagedCheckpoint, read_facts, read_tensors
@@ -36,6 +37,8 @@ class Trained:
     """Random features by raw id, row 0 being the padding node's; None: they are drawn."""
     saved: Mapping[str, Any] | None = None
     """What a predictor that was saved had seen."""
+    calibration: Calibration | None = None
+    """How logits become probabilities; None where the run is not finished, or nothing says so."""
 
     def with_data(self, folder: str) -> "Trained":
         """The same, with the data there."""
@@ -111,7 +114,9 @@ def _of_run(run: RunFolder, seed: int | None) -> Trained:
             f"{run.path}: has no finished epoch of seed {seed}, whose weights would be in {BEST_NAME}; "
             "repeat the command that trains it, which goes on from where it was"
         )
-    return replace(_of_file(path, read_state(path)), config=config)
+    results = run.results()
+    calibration = results.seeds[seed].calibration if results and seed in results.seeds else None
+    return replace(_of_file(path, read_state(path)), config=config, calibration=calibration)
 
 
 def _of_file(path: Path, state: Mapping[str, Any]) -> Trained:
@@ -127,6 +132,7 @@ def _of_file(path: Path, state: Mapping[str, Any]) -> Trained:
         state={"model": state["model"]},
         projection=None if saved is None else saved["projection"],
         saved=saved,
+        calibration=calibration_of(path, state.get("calibration")),
     )
 
 

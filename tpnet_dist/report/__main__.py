@@ -10,7 +10,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from tpnet_dist.config.args import CommandLine, require_place
 from tpnet_dist.config.keys import keys_of
-from tpnet_dist.errors import InputError, errors_for_people
+from tpnet_dist.errors import InputError, errors_for_people, spoken
 
 PROGRAM = "python -m tpnet_dist.report"
 SUFFIXES = {".html", ".htm"}
@@ -20,7 +20,7 @@ SUFFIXES = {".html", ".htm"}
 class ReportCommand:
     """Write one HTML page about runs, finished or not; it needs no other file, no script and no network.
 
-    Example: python -m tpnet_dist.report runs/uci runs/uci-timestamps --out uci.html
+    Example: tpnet report runs/uci runs/uci-timestamps --out uci.html
     """
 
     runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN …")]
@@ -39,7 +39,7 @@ COMMAND_LINE = CommandLine(
 def parse_report(args: list[str]) -> ReportCommand:
     """Parse the arguments; InputError with one sentence where they cannot be used."""
     if "-h" in args or "--help" in args:
-        tyro.cli(ReportCommand, prog=PROGRAM, args=["--help"], config=(FlagCreatePairsOff,))
+        tyro.cli(ReportCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
     said = COMMAND_LINE.read(args)
     if "runs" not in said:
         raise InputError("no run is given; name the folder of one, or see --help")

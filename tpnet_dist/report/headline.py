@@ -1,6 +1,5 @@
 """What a reader wants first of a run: what it is, how far it got, its main figures, and how to take them."""
 
-from tpnet_dist.config.paper_values import paper_value
 from tpnet_dist.report.blocks import Text, Tile
 from tpnet_dist.report.numbers import amount, figure, size
 from tpnet_dist.report.run import Run
@@ -22,7 +21,12 @@ def lead(run: Run) -> str:
     how = f"{config.data.batching} batching, {config.evaluation.protocol} protocol, {which}{where}"
     profile = getattr(config.model, "profile", None)
     model = config.model.title + (f", {profile} profile" if profile else "")
-    return f"{model}; {how}."
+    return f"{model}; {how}{_when(run)}."
+
+
+def _when(run: Run) -> str:
+    info = run.results.run if run.results else None
+    return f"; finished {info.finished:%Y-%m-%d %H:%M %Z}" if info else ""
 
 
 def notices(run: Run) -> list[str]:
@@ -81,7 +85,7 @@ def _figures(run: Run) -> list[Tile]:
         value = series.figure("test", setting, kind, "ap")
         if value is None:
             continue
-        paper = paper_value(run.recognition.dataset.key, setting, kind, "ap") if run.recognition else None
+        paper = series.paper(run.recognition.dataset.key, setting, kind, "ap") if run.recognition else None
         beside = f"paper {paper.mean:.4f}\u00a0±\u00a0{paper.std:.4f}" if paper else f"{kind} negatives"
         found.append(Tile(f"Test AP, {setting}", figure(value.mean, value.std), beside))
     return found

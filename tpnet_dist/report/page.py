@@ -12,6 +12,7 @@ from tpnet_dist.evaluation.results import release
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.report.blocks import Section, Tile
 from tpnet_dist.report.comparison import comparison
+from tpnet_dist.report.glossary import glossary
 from tpnet_dist.report.headline import lead, notices, tiles
 from tpnet_dist.report.run import Run, read_run
 from tpnet_dist.report.sections import sections
@@ -30,13 +31,19 @@ class ShownRun:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs; those of the same name are told apart by their paths."""
+    """Read the runs; those of the same name are told apart by their paths, and models by their titles."""
     runs = [read_run(folder) for folder in folders]
     names = Counter(run.name for run in runs)
-    return [
+    named = [
         run if names[run.name] == 1 else replace(run, name=str(folder))
         for run, folder in zip(runs, folders, strict=True)
     ]
+    return named if len({run.config.model.name for run in runs}) == 1 else list(map(_with_model, named))
+
+
+def _with_model(run: Run) -> Run:
+    title = run.config.model.title
+    return run if title.lower() in run.name.lower() else replace(run, name=f"{run.name} ({title})")
 
 
 def write_page(folders: Sequence[Path], out: Path) -> Path:
@@ -63,6 +70,7 @@ def page(runs: Sequence[Run], now: datetime) -> str:
         heading=heading,
         comparison=_comparison(runs) if len(runs) > 1 else None,
         runs=[ShownRun(run.name, lead(run), notices(run), tiles(run), sections(run)) for run in runs],
+        glossary=glossary(),
         release=release(),
         made=f"{now:%Y-%m-%d at %H:%M %Z}",
     )

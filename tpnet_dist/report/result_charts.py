@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpnet_dist.config.paper_values import paper_value
 from tpnet_dist.report.plot import (
     RIGHT,
     WIDTH,
@@ -85,20 +84,36 @@ def _marks(
     all_series: Sequence[Series], setting: str, kind: str, metric: str, dataset: str | None
 ) -> list[Shown]:
     own = [
-        Shown(f"run {colour(place)}", series.name, value, LANE * (place - (len(all_series) - 1) / 2))
+        Shown(f"run {colour(place)}", series.name, value, _lane(place, all_series))
         for place, series in enumerate(all_series)
         if (value := series.figure("test", setting, kind, metric))
     ]
     if not own:
         return []
-    marks, paper = own, paper_value(dataset, setting, kind, metric) if dataset else None
-    if paper is not None:
-        marks.append(Shown("paper", "the paper", Spread(paper.mean, paper.std, 5)))
+    marks = [*own, *(_paper_marks(all_series, setting, kind, metric, dataset) if dataset else ())]
     for bank, title in BANKS.items() if have_one_log(all_series) else ():
         seen = all_series[0].bank(bank, setting, kind, metric)
         if seen is not None:
             marks.append(Shown(bank, title, Spread(seen, None, 1)))
     return marks
+
+
+def _paper_marks(
+    all_series: Sequence[Series], setting: str, kind: str, metric: str, dataset: str
+) -> list[Shown]:
+    """Return a mark for each model, in the lane of its first series where there are several models."""
+    by_model = {series.model: place for place, series in reversed(list(enumerate(all_series)))}
+    found = []
+    for model, place in sorted(by_model.items(), key=lambda item: item[1]):
+        if (paper := all_series[place].paper(dataset, setting, kind, metric)) is not None:
+            hint = f"the paper's {model.title}" if len(by_model) > 1 else "the paper"
+            lane = _lane(place, all_series) if len(by_model) > 1 else 0.0
+            found.append(Shown("paper", hint, Spread(paper.mean, paper.std, 5), lane))
+    return found
+
+
+def _lane(place: int, all_series: Sequence[Series]) -> float:
+    return LANE * (place - (len(all_series) - 1) / 2)
 
 
 def _drawn(axis: Axis, y: float, mark: Shown) -> list[Mark]:

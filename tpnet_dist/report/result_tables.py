@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from tpnet_dist.config.paper_values import paper_value
 from tpnet_dist.report.blocks import Cell, Folded, Pair, Rows, Table
 from tpnet_dist.report.numbers import difference, figure
 from tpnet_dist.report.series import KINDS, SETTINGS, Series, Spread
@@ -51,7 +50,7 @@ def _own_and_paper(
 ) -> list[Cell]:
     cells: list[Cell] = [figure(value.mean, value.std)]
     if dataset:
-        paper = paper_value(dataset, setting, kind, metric)
+        paper = series.paper(dataset, setting, kind, metric)
         cells += [figure(paper.mean, paper.std), difference(value.mean - paper.mean)] if paper else ["", ""]
     return cells
 

@@ -61,8 +61,8 @@ def _about_the_figures(run: Run) -> Paragraph:
     if run.recognition:
         found = run.recognition
         said.append(
-            f"Recognised as the paper's {found.dataset.name} by {found.by}: its column is TPNet after up to "
-            "100 epochs, mean and standard deviation of five runs."
+            f"Recognised as the paper's {found.dataset.name} by {found.by}: its column is "
+            f"{run.config.model.title} after up to 100 epochs, mean and standard deviation of five runs."
         )
         said += [f"But {doubt}." for doubt in found.doubts]
     if run.results and run.results.baselines:

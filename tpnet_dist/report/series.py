@@ -6,6 +6,8 @@ from itertools import chain
 from statistics import mean, stdev
 
 from tpnet_dist.config.keys import changes_no_result, values_of
+from tpnet_dist.config.paper_values import PaperValue, paper_value
+from tpnet_dist.config.schema import ModelConfig
 from tpnet_dist.evaluation.results import Figures, Results, SeedResults, settings_and_kinds
 from tpnet_dist.report.numbers import GAP
 from tpnet_dist.report.run import Run
@@ -37,6 +39,11 @@ class Series:
         return f"{first} and {len(others)} more" if others else first
 
     @property
+    def model(self) -> type[ModelConfig]:
+        """Return the settings of its model, whose name and title they have."""
+        return type(self.runs[0].config.model)
+
+    @property
     def seeds(self) -> list[int]:
         """Return the seeds that have results."""
         return [seed for run in self.runs for seed in run.by_seed()]
@@ -61,6 +68,10 @@ class Series:
             if has(figures, setting, kind, metric):
                 return figures[setting][kind][metric]
         return None
+
+    def paper(self, dataset: str, setting: str, kind: str, metric: str) -> PaperValue | None:
+        """Return the paper's figure of its model; None where the paper has none."""
+        return paper_value(dataset, setting, kind, metric, model=self.model.name)
 
     def mean_of(self, fact: Callable[[Results], float | None]) -> float | None:
         """Return the mean over its finished runs; None where none says so."""

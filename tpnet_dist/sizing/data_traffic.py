@@ -34,7 +34,9 @@ def count_data(
     """Return a log's shape, and what the mean rank exchanges; None where there is nobody or nothing to
     ask."""
     log = EventLog(folder)
-    shape = replace(log.shape, train_share=len(split_of(log, config.data).train) / len(log))
+    train = split_of(log, config.data).train
+    batches = len(plan_of(train, config, config.training.batch_size))
+    shape = replace(log.shape, train_share=len(train) / len(log), train_batches=batches)
     if num_ranks == 1 or not needs_of(config).rows:
         return shape, None
     borrowed_rows = rank_bytes(config, shape, num_ranks, device).borrowed_rows

@@ -1,5 +1,6 @@
 """A whole plan: bytes, verdict, exchange, seconds, and how all of it changes with the number of ranks."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +57,7 @@ class Plan:
     step: StepTime
     train_share: float
     """The share of the events that an epoch learns from."""
+    steps_per_epoch: int
     epoch_seconds: float
     curve: list[CurvePoint]
 
@@ -83,6 +85,7 @@ class Plan:
             "step_seconds": self.step.seconds,
             "step_parts": {name: value for name, value in vars(self.step).items() if name != "is_host"},
             "bottleneck": self.step.bottleneck,
+            "steps_per_epoch": self.steps_per_epoch,
             "epoch_seconds": self.epoch_seconds,
             "curve": [vars(point) for point in self.curve],
         }
@@ -104,7 +107,7 @@ def make_plan(
     step = training_step_time(config, log, num_ranks, device, traffic)
     is_tight = not all(place.is_enough for place in places)
     train_share = train_share_of(config, log)
-    events_per_step = config.training.batch_size * config.training.batches_per_step
+    steps = _steps_per_epoch(config, log)
     return Plan(
         log=log,
         ranks=num_ranks,
@@ -121,9 +124,18 @@ def make_plan(
         exchanged_bytes=round(num_ranks * traffic.bytes_per_batch),
         step=step,
         train_share=train_share,
-        epoch_seconds=step.seconds * train_share * len(log) / events_per_step,
+        steps_per_epoch=math.ceil(steps),
+        epoch_seconds=step.seconds * steps,
         curve=[_point(asked, log, ranks, device) for ranks in CURVE],
     )
+
+
+def _steps_per_epoch(config: Config, log: LogShape) -> float:
+    """Return the steps of the log's own split; of a log that nobody has split about so many."""
+    training = config.training
+    if log.train_batches is not None:
+        return math.ceil(log.train_batches / training.batches_per_step)
+    return train_share_of(config, log) * len(log) / (training.batch_size * training.batches_per_step)
 
 
 def with_an_event_each(config: Config, num_ranks: int) -> Config:

@@ -84,7 +84,10 @@ def _sentences(plan: Plan) -> list[str]:
     parts = ", ".join(f"{LIMITS[name]} {1e3 * getattr(step, name):,.1f}" for name in LIMITS)
     lines.append(f"Step: {1e3 * step.seconds:,.1f} ms, limited by {LIMITS[step.bottleneck]}; in ms: {parts}.")
     share = f"{plan.train_share:.0%} of the events"
-    lines.append(f"Epoch of {share}: {duration(plan.epoch_seconds)}, predicted, not measured.")
+    lines.append(
+        f"Epoch of {share}, {plan.steps_per_epoch:,} steps: {duration(plan.epoch_seconds)}, predicted, not "
+        "measured."
+    )
     return lines
 
 

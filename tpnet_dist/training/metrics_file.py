@@ -26,7 +26,7 @@ class MetricsLine:
     step: int
     """Steps of the optimizer so far, over all epochs."""
     seconds: float
-    """Seconds since the process began."""
+    """Seconds of training so far, over all processes of the run; it never goes back."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,10 @@
 """A run from its settings to its results: every seed trained, baselines measured, all of it kept."""
 
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -31,7 +33,13 @@ from tpnet_dist.training.trainer import SeedTrainer
 
 
 def train(
-    config: Config, run_dir: Path, world: World, *, fresh: bool = False, profile_steps: int = 0
+    config: Config,
+    run_dir: Path,
+    world: World,
+    *,
+    fresh: bool = False,
+    profile_steps: int = 0,
+    loggers: Sequence[str] = (),
 ) -> Results:
     """Start the run, go on with it (unless it is to be `fresh`), or show what it came to; every rank gets the
     results."""
@@ -41,16 +49,19 @@ def train(
         run = world.on_first_rank(lambda: RunFolder.start(run_dir, config, fresh=fresh))
         if prefix is not None:
             display_for(world.rank).say(prefix.said)
-        return _results(preflight, run, world, ProfileRequest(profile_steps, run_dir / PROFILE_NAME))
+        profile = ProfileRequest(profile_steps, run_dir / PROFILE_NAME)
+        return _results(preflight, run, world, profile, loggers)
 
 
-def _results(preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest) -> Results:
+def _results(
+    preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest, loggers: Sequence[str]
+) -> Results:
     """Return the results that the run has, or train it to get them."""
     results = world.on_first_rank(run.results)
     if results is not None:
         display_for(world.rank).say(f"{run.path}: this run is finished; here is what it came to")
     else:
-        results = _train_seeds(preflight, run, world, profile)
+        results = _train_seeds(preflight, run, world, profile, loggers)
     if world.rank == 0:
         print_results(results, Console())
     return results
@@ -91,7 +102,9 @@ def open_data(config: Config, world: World, preflight: Preflight | None = None) 
     return data
 
 
-def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest) -> Results:
+def _train_seeds(
+    preflight: Preflight, run: RunFolder, world: World, profile: ProfileRequest, loggers: Sequence[str]
+) -> Results:
     started, config = datetime.now(UTC), preflight.config
     data, display = open_data(config, world, preflight), display_for(world.rank)
     display.say(f"{run.path}: {_summary(data)}")
@@ -102,7 +115,8 @@ def _train_seeds(preflight: Preflight, run: RunFolder, world: World, profile: Pr
             display.say(remark)
     passes = Passes(config, data)
     by_seed = {}
-    with closing(RunLog(run.path)) if world.rank == 0 else nullcontext() as log:
+    log_of_run = partial(RunLog, run.path, loggers=loggers, settings=dict(values_of(config)), say=display.say)
+    with closing(log_of_run()) if world.rank == 0 else nullcontext() as log:
         for seed in config.training.all_seeds():
             # not kept: the next seed needs its room
             by_seed[seed] = SeedTrainer(

@@ -2,11 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, StepLine, read_lines
+from tpnet_dist.training.loggers import Logger, numbers_of, open_logger
+from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, StepLine, last_line, read_lines
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -18,9 +19,19 @@ class RunLog:
     """Writes one JSON object per line, each with `kind`, and the same numbers as TensorBoard scalars, by
     seed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._started = time.time()
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        loggers: Sequence[str] = (),
+        settings: Mapping[str, object] | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        """`loggers`: where numbers go besides, and `settings` that these are told once; `say`: what hears
+        that one failed."""
+        self._folder, self._names, self._settings, self._say = folder, loggers, settings or {}, say
+        self._loggers: list[Logger] = []
+        self._started: float | None = None
         self._lines = (folder / METRICS_NAME).open("a", buffering=1)
         self._scalars: SummaryWriter | None = None
 
@@ -41,16 +52,27 @@ class RunLog:
 
         _keep_lines(self._folder / METRICS_NAME, lambda line: line.seed != seed or is_done(line))
         self._lines = (self._folder / METRICS_NAME).open("a", buffering=1)
+        if self._started is None:
+            # the clock goes on where the process before was
+            last = last_line(self._folder / METRICS_NAME)
+            self._started = time.monotonic() - (last.seconds if last is not None else 0.0)
         folder = self._folder / TENSORBOARD_NAME / f"seed-{seed}"
         self._scalars = SummaryWriter(str(folder), purge_step=after_step + 1)
+        self._loggers = [
+            open_logger(name, self._folder, seed, self._settings, self._say) for name in self._names
+        ]
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Write one line; `step` counts those of the optimizer over all epochs."""
-        line = {"kind": kind, "step": step, "seconds": round(time.time() - self._started, 3), **values}
+        if self._started is None:
+            self._started = time.monotonic()
+        line = {"kind": kind, "step": step, "seconds": round(time.monotonic() - self._started, 3), **values}
         print(json.dumps(line), file=self._lines)
         for name, value in flat(values).items():
             if self._scalars is not None and isinstance(value, float):
                 self._scalars.add_scalar(f"{kind}/{name}", value, step)
+        for logger in self._loggers:
+            logger.write(kind, int(values.get("epoch", 0)), step, numbers_of(values))
 
     def flush(self) -> None:
         self._lines.flush()
@@ -61,6 +83,9 @@ class RunLog:
         self._lines.close()
         if self._scalars is not None:
             self._scalars.close()
+        for logger in self._loggers:
+            logger.close()
+        self._loggers = []
 
 
 def _keep_lines(path: Path, keep: Callable[[StepLine | EpochLine], bool]) -> None:

@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity
 from tpnet_dist.distributed.world import World
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.progress import Display
-from tpnet_dist.spans import DeviceTimes, time_on_device
+from tpnet_dist.spans import DeviceTimes, time_spans
 from tpnet_dist.training.engine import Engine
 
 WARM_UP_STEPS = 5
@@ -87,7 +87,7 @@ class StepProfile:
         self._done += 1
         if self._done == WARM_UP_STEPS and self._world.device.type == "cuda":
             self._device_times = DeviceTimes(DEVICE_PHASES)
-            time_on_device(self._device_times)
+            time_spans(self._device_times)
         self._profiler.step()
         if self._done == self._last:
             self.close()
@@ -97,7 +97,7 @@ class StepProfile:
         if self._profiler is None:
             return
         ending, self._profiler = self._profiler, None
-        time_on_device(None)
+        time_spans(None)
         ending.stop()
         if self._done <= WARM_UP_STEPS:
             self._display.say(f"--profile: the epoch has {self._done} steps, of which none is left to trace")

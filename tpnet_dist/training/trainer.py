@@ -81,7 +81,18 @@ class SeedTrainer:
             return Progress()
         progress.decide_whether_done(self.config.training)
         world.phase.saved = f"step {progress.step}"
+        self.display.say(f"{self.checkpoints.folder}: {self._found(progress, steps)}")
         return progress
+
+    def _found(self, progress: Progress, steps: int) -> str:
+        """Return what a run that goes on has behind it, as text."""
+        best = "no epoch validated yet"
+        if progress.best_epoch >= 0:
+            best = f"best so far epoch {progress.best_epoch + 1}, validation AP {progress.best_ap:.4f}"
+        if progress.is_done:
+            return f"all {progress.epoch} epochs are trained, to step {progress.step}; {best}"
+        done = f"{progress.steps_of_epoch} of its {steps} steps are done"
+        return f"going on from step {progress.step}, epoch {progress.epoch + 1}, of which {done}; {best}"
 
     def _start_from_other(self) -> None:
         """Take weights and optimizer of the run to go on from; first measure what they come to here."""
@@ -119,6 +130,7 @@ class SeedTrainer:
             val=figures["val"],
             test=figures["test"],
             best_epoch=progress.best_epoch + 1,
+            calibration=self.evaluator.calibrations.get("val"),
             epochs_run=progress.epoch,
             events_per_second=EventsPerSecond(train=train_rate, score=self.scorer.speed.events_per_second),
             before=self.data.world.on_first_rank(lambda: read_before(self.checkpoints.folder)),
@@ -143,7 +155,7 @@ class SeedTrainer:
             )
             profile = self.profile.begin(self.data.world, self.parts.step.engine, self.display)
             for number in range(progress.steps_of_epoch, last_step):
-                self._mark("training")
+                self._mark("training", step=progress.step + 1)
                 started = time.perf_counter()
                 self._learn(number, rows, meter)
                 is_last = number + 1 == last_step
@@ -273,10 +285,11 @@ class SeedTrainer:
         self._saved_step = self.progress.step
         phase.now, phase.saved = before, f"step {self.progress.step}"
 
-    def _mark(self, what: str) -> None:
+    def _mark(self, what: str, *, step: int | None = None) -> None:
+        """Say what is done now; `step` is under way, otherwise the last one that was done is named."""
         progress, is_one = self.progress, len(self.config.training.all_seeds()) == 1
-        seed = "" if is_one else f"seed {self.seed}, "
-        self.data.world.phase.now = f"{what}, {seed}epoch {progress.epoch + 1}, step {progress.step}"
+        seed, step = "" if is_one else f"seed {self.seed}, ", progress.step if step is None else step
+        self.data.world.phase.now = f"{what}, {seed}epoch {progress.epoch + 1}, step {step}"
 
     def _title(self) -> str:
         return f"seed {self.seed}, epoch {self.progress.epoch + 1} of {self.config.training.epochs}"

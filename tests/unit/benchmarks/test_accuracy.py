@@ -8,24 +8,38 @@ import pytest
 
 from benchmarks import accuracy
 from benchmarks.accuracy_rows import accuracies, only
-from benchmarks.accuracy_sheets import ablation_sheet, main_sheet, width_sheet
+from benchmarks.accuracy_sheets import ablation_sheet, decay_sheet, main_sheet, width_sheet
 from benchmarks.finished_runs import read_runs
+from benchmarks.model_sheets import average_ranks, models_sheet, ranks_sheet
 from benchmarks.paper_ablations import paper_ablation
-from benchmarks.variants import PAPER_VARIANTS, VARIANTS, flags_of, variant_of, width_variant
+from benchmarks.variants import (
+    PAPER_VARIANTS,
+    VARIANTS,
+    decay_variant,
+    flags_of,
+    titles,
+    variant_of,
+    width_variant,
+)
 from tests.support.command_line import run_here, sentence_of
 from tests.support.shared_folder import shared_folder
 from tests.unit.benchmarks.written_runs import write_run
+from tpnet_dist.config.paper_values import paper_datasets, paper_models, paper_value
 from tpnet_dist.config.train_args import parse_train
+from tpnet_dist.models.registry import MODELS
+
+RANDOM_AP = ("transductive", "random", "ap")
 
 
-def refusal(*args: object) -> str:
-    return sentence_of(run_here(accuracy.main, *args), accuracy.PROGRAM)
+def refusal(*args: object, varies: str = "") -> str:
+    return sentence_of(run_here(accuracy.main, *args), accuracy.PROGRAM, varies=varies)
 
 
-@pytest.mark.parametrize("name", [*VARIANTS, *map(width_variant, (1, 128))])
+@pytest.mark.parametrize("name", [*VARIANTS, *titles().values(), width_variant(128), decay_variant(1e-4)])
 def test_a_variant_is_known_again_by_its_settings(name: str) -> None:
     args = ["data/uci", "--preset", "uci"]
-    base, changed = (parse_train([*args, *flags]).config for flags in ([], flags_of(name)))
+    changed = parse_train([*args, *flags_of(name)]).config
+    base = parse_train([*args, "--model.name", changed.model.name]).config
     assert variant_of(changed, base) == name
 
 
@@ -38,6 +52,12 @@ def test_settings_without_a_name_are_told_and_those_that_change_no_model_are_not
     args += " --data.batching timestamps --memory.decay 1e-9"
     told = variant_of(parse_train(args.split()).config, base)
     assert told == "data.batching timestamps, memory.decay 1e-09"
+
+
+def test_a_change_of_another_model_is_told_with_its_title() -> None:
+    args = ["data/uci", "--preset", "uci", "--model.name", "graphmixer"]
+    base, changed = (parse_train([*args, *more]).config for more in ([], ["--model.neighbors", "7"]))
+    assert variant_of(changed, base) == "GraphMixer, model.neighbors 7"
 
 
 def test_seeds_of_one_run_and_of_several_make_the_same_figures(tmp_path: Path) -> None:
@@ -65,6 +85,52 @@ def test_the_main_table_has_all_six_settings_beside_the_papers(tmp_path: Path) -
     assert sheet.rows[0] == ("UCI", "TPNet", "transductive", "random", *first)
 
 
+def test_models_and_heuristics_are_columns_each_with_its_own_figure_of_the_paper(tmp_path: Path) -> None:
+    heuristics = {"edgebank_best": 0.77, "edgebank_window": 0.5, "recency": 0.8, "popularity": 0.7}
+    write_run(tmp_path / "a", {0: 0.96, 1: 0.98}, baselines=heuristics)
+    write_run(tmp_path / "b", {0: 0.91}, model="graphmixer")
+    rows = accuracies(read_runs((tmp_path,)))
+    sheet = models_sheet(rows, "ap")
+    assert sheet.headings[3:] == ("TPNet", "GraphMixer", "EdgeBank", "recency", "popularity")
+    cells = ("0.9700 ± 0.0141 (0.9735)", "0.9100 (0.9325)", "0.7700 (0.7620)", "0.8000", "0.7000")
+    assert sheet.rows[0] == ("UCI", "transductive", "random", *cells)
+    assert len(sheet.rows) == 6
+    # the paper has no EdgeBank among inductive events, nor recency and popularity at all
+    ranks = {row[:2]: row[2:] for row in ranks_sheet(rows, "ap").rows}
+    first = ("1.00 (1.00)", "2.00 (2.00)", "3.00 (3.00)")
+    assert ranks["transductive", "random"] == ("1", *first, "", "")
+    assert ranks["inductive", "random"] == ("1", *first[:2], "", "", "")
+    # there the paper's GraphMixer is before its TPNet
+    assert ranks["inductive", "inductive"][1:3] == ("1.00 (2.00)", "2.00 (1.00)")
+
+
+def test_ranks_are_means_over_datasets_and_equals_share_the_better_one() -> None:
+    rows = [{"a": 0.9, "b": 0.9, "c": 0.8}, {"a": 0.5, "b": 0.7, "c": 0.6}]
+    assert average_ranks(rows) == {"a": 2.0, "b": 1.0, "c": 2.5}
+
+
+def test_average_ranks_of_the_papers_own_figures_are_those_it_prints() -> None:
+    models = paper_models("transductive")
+    of_all = [
+        {model: value.mean for model in models if (value := paper_value(name, *RANDOM_AP, model=model))}
+        for name in paper_datasets()
+    ]
+    text = (shared_folder() / "paper" / "tpnet.tex").read_text()
+    printed = re.findall(r"\d+\.\d+", text.partition("Avg. Rank")[2].partition("\n")[0])
+    assert [f"{rank:.2f}" for rank in average_ranks(of_all).values()] == printed
+
+
+def test_the_presets_own_decay_stands_among_the_others(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {0: 0.97})
+    write_run(tmp_path / "b", {0: 0.90}, memory__decay=1e-5)
+    rows = accuracies(read_runs((tmp_path,)))
+    assert decay_sheet(rows).rows == [
+        ("UCI", "1e-07 (the preset's)", "0.9700", "0.9700", "0.8700"),
+        ("UCI", "1e-05", "0.9000", "0.9000", "0.8000"),
+    ]
+    assert len(main_sheet(rows).rows) == 6
+
+
 def test_ablations_are_told_against_the_whole_and_the_papers_own(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {0: 0.97})
     write_run(tmp_path / "b", {0: 0.90}, memory__enabled=False)
@@ -90,6 +156,8 @@ def test_the_command_writes_tables_pictures_and_one_json_line(tmp_path: Path) ->
     write_run(tmp_path / "runs" / "a", {0: 0.97, 1: 0.96})
     write_run(tmp_path / "runs" / "b", {0: 0.90}, model__scale=False)
     write_run(tmp_path / "runs" / "c", {0: 0.95}, memory__width=8)
+    write_run(tmp_path / "runs" / "d", {0: 0.95}, memory__decay=1e-5)
+    write_run(tmp_path / "runs" / "e", {0: 0.95}, model="tcl", baselines={"recency": 0.7})
     out = tmp_path / "out"
     done = run_here(accuracy.main, "--runs", tmp_path / "runs", "--out", out)
     assert done.returncode == 0, done.stderr
@@ -97,9 +165,9 @@ def test_the_command_writes_tables_pictures_and_one_json_line(tmp_path: Path) ->
     lines = [json.loads(line) for line in (out / "accuracy.jsonl").read_text().splitlines()]
     assert last["benchmark"] == "accuracy"
     assert last["results"]["figures"] == lines
-    assert len(lines) == 3 * 12
+    assert len(lines) == 6 * 12
     assert "| UCI | TPNet | transductive | random | 0.9650 ± 0.0071 |" in (out / "accuracy.md").read_text()
-    for name in ("accuracy", "ablations", "widths"):
+    for name in ("accuracy", "models", "ablations", "widths", "decays"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (out / f"{name}.svg").read_text()
 
@@ -114,6 +182,8 @@ def test_what_cannot_be_tabulated_gets_one_sentence(tmp_path: Path) -> None:
     refusal("--runs", empty)
     refusal("--runs", first, "--data", "data")
     refusal("--variants", "smaller")
+    refusal("--models", "tpnets", varies=", ".join(MODELS))
+    refusal("--minutes", 0)
     refusal("--seeds", 1, 1)
     refusal("--epochs", 0)
     assert not (tmp_path / "out").exists()

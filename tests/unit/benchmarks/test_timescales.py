@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.study import refuse_others
 from benchmarks.study_logs import StudyLog
 from benchmarks.timescale_products import Choice, choices, fitted, products_of
 from benchmarks.timescales import Accuracy, Settings, judge, plan_runs
 from tests.support.training_runs import small_log
 from tpnet_dist.config.schema import Batching
+from tpnet_dist.config.toml_files import write_config
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.split import split_log
 from tpnet_dist.events.timescales import timescales_of
@@ -32,6 +34,20 @@ def test_each_seed_of_each_choice_is_a_run_of_its_own(log: EventLog, tmp_path: P
         "products across timescales"
     ] * 2
     assert all(run.config().training.precision == "bfloat16" and not run.is_finished for run in runs)
+
+
+def test_a_repeated_command_goes_on_with_runs_that_took_their_timescales_from_the_log(
+    log: EventLog, tmp_path: Path
+) -> None:
+    runs = plan_runs(Settings(data=("",), out=tmp_path, seeds=(0,)), StudyLog("mine", log.folder))
+    [run] = [run for run in runs if run.choice == "auto"]
+    run.path.mkdir(parents=True)
+    own = run.config()
+    # as training writes it
+    write_config(replace(own, memory=replace(own.memory, decay=(1e-7, 1e-5))), run.path / "config.toml")
+    before = (run.path / "config.toml").read_bytes()
+    refuse_others(runs)
+    assert (run.path / "config.toml").read_bytes() == before
 
 
 def test_a_log_with_a_preset_is_compared_with_it_too(log: EventLog, tmp_path: Path) -> None:

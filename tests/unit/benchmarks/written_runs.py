@@ -19,16 +19,27 @@ def seed_results(ap: float) -> dict[str, Any]:
     return {"val": figures, "test": figures, "best_epoch": 2, "epochs_run": 3}
 
 
-def write_run(run: Path, ap_of_seeds: dict[int, float], *, folder: str = "data/uci", **keys: object) -> Path:
-    """`keys` are settings that differ from UCI's preset, with two underscores for the dot."""
+def write_run(
+    run: Path,
+    ap_of_seeds: dict[int, float],
+    *,
+    folder: str = "data/uci",
+    model: str = "tpnet",
+    baselines: dict[str, float] | None = None,
+    **keys: object,
+) -> Path:
+    """`keys` are settings that differ from UCI's preset, with two underscores for the dot; `baselines`: AP of
+    each."""
     said = {key.replace("__", "."): value for key, value in keys.items()}
     seeds = tuple(ap_of_seeds)
     said |= {"training.seeds": seeds} if len(seeds) > 1 else {"training.seed": seeds[0]}
     run.mkdir(parents=True)
-    write_config(config_from([read_preset("uci"), {"data.folder": folder}, said]), run / "config.toml")
+    own = {"data.folder": folder, "model.name": model}
+    write_config(config_from([read_preset("uci", model), own, said]), run / "config.toml")
     by_seed = {str(seed): seed_results(ap) for seed, ap in ap_of_seeds.items()}
     first = next(iter(by_seed.values()))
     results = {**first, **({"seeds": by_seed} if len(seeds) > 1 else {})}
-    facts = {"batching": "events", "protocol": "dyglib", "ranks": 2}
+    facts: dict[str, Any] = {"batching": "events", "protocol": "dyglib", "ranks": 2}
+    facts["baselines"] = {name: {"test": seed_results(ap)["test"]} for name, ap in (baselines or {}).items()}
     (run / "results.json").write_text(json.dumps({**results, **facts}))
     return run

@@ -130,7 +130,7 @@ def test_presets_the_papers_tables_and_the_style_of_reports_are_found_in_an_inst
         "import launch; from tpnet_dist.config.train_args import BUILTIN_PRESET, parse_train; "
         "from importlib.resources import files; from tpnet_dist.config.paper_values import paper_value; "
         "print(launch.__file__, parse_train(['data', '--preset', 'contact']).config.memory.decay, "
-        "paper_value('uci', 'inductive', 'random', 'ap').mean, "
+        "paper_value('uci', 'inductive', 'random', 'ap', model='tpnet').mean, "
         "all((files('tpnet_dist.report') / 'templates' / name).is_file() "
         "for name in ('style.css', 'page.html')))"
     )

@@ -80,6 +80,24 @@ def test_temporal_data_is_taken_with_its_messages(tmp_path: Path) -> None:
     assert log.edge_features is not None and log.edge_features.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
+def test_node_features_may_be_a_table_in_memory(frame: pl.DataFrame, tmp_path: Path) -> None:
+    names = {"src": "who", "dst": "whom", "time": "when", "one_id_space": True}
+    nodes = pl.DataFrame({"id": ["u1", "i2", "later"], "age": [7.0, 8.0, 9.0]})
+    log = data_prep.convert(frame, tmp_path / "out", node_features=nodes, node_id="id", **names)
+    later = pl.DataFrame({"who": ["later"], "whom": ["u1"], "when": [60 * COUNT]})
+    log = data_prep.append(later, tmp_path / "out", node_features=nodes.to_arrow())
+    assert log.node_features is not None
+    ages = log.node_features[:][:, 0].tolist()
+    age = dict(zip(log.raw_ids().column("raw_id").to_pylist(), ages, strict=True))
+    assert (age["u1"], age["i2"], age["later"], age["u2"]) == (7, 8, 9, 0)
+
+
+def test_names_of_columns_may_hold_commas_and_positions_be_numbers(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a": [1], "b": [2], "c": [3], "x, y": [0.5], "z": [0.25]})
+    log = data_prep.convert(frame, tmp_path / "out", src=0, dst=1, time=2, features=["x, y", "z"])
+    assert log.edge_features is not None and log.edge_features.tolist() == [[0.5, 0.25]]
+
+
 def test_several_paths_and_options_are_taken(frame: pl.DataFrame, tmp_path: Path) -> None:
     frame[:1000].write_csv(tmp_path / "a.csv")
     frame[1000:].write_parquet(tmp_path / "b.parquet")
@@ -104,6 +122,13 @@ def test_several_paths_and_options_are_taken(frame: pl.DataFrame, tmp_path: Path
             pa.table({"src": [1], "dst": [2], "time": [3]}),
             {"sorted": True},
             "unknown option sorted; did you mean sort",
+        ),
+        (pl.DataFrame({"src": [1], "dst": [2], "time": [3]}), {"fill": "max"}, "fill is 'max', but must be"),
+        (pl.DataFrame({"src": [1], "dst": [2], "time": [3]}), {"sort": "yes"}, "sort is 'yes', but must be"),
+        (
+            SimpleNamespace(src=torch.arange(2), dst=torch.arange(3), t=torch.arange(2)),
+            {},
+            "has 2 of src, 3 of dst, 2 of t",
         ),
     ],
 )

@@ -116,12 +116,26 @@ def test_an_open_quote_is_refused_with_its_line(tmp_path: Path) -> None:
         LinkFile(path).read()
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl"])
-def test_typed_files_are_read_like_text(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("name", ["new", "new.csv"])
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrows", ".jsonl"])
+def test_typed_files_are_read_like_text_whatever_their_name(tmp_path: Path, suffix: str, name: str) -> None:
     frame = pl.DataFrame({"who": [1, 3], "whom": [2, 4], "w": [0.5, 1.5], "when": [7, 8]})
-    path = tmp_path / f"new{suffix}"
-    write = {".parquet": frame.write_parquet, ".feather": frame.write_ipc, ".jsonl": frame.write_ndjson}
+    path = tmp_path / (name if name.endswith(".csv") else f"new{suffix}")
+    write = {
+        ".parquet": frame.write_parquet,
+        ".feather": frame.write_ipc,
+        ".arrows": frame.write_ipc_stream,
+        ".jsonl": frame.write_ndjson,
+    }
     write[suffix](path)
     block = LinkFile(path, GivenColumns(preparation=PREPARED), num_features=1).read()
     assert block.features is not None and block.features.tolist() == [[0.5], [1.5]]
     assert block.src.tolist() == [1, 3]
+
+
+def test_ids_of_json_that_look_like_dates_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "new.jsonl"
+    path.write_text('{"src": "2023-01-01", "dst": "b", "time": "2023-11-14T22:17:00Z"}\n')
+    block = LinkFile(path).read()
+    assert block.src.tolist() == ["2023-01-01"]
+    assert block.time is not None and block.time.dtype.kind == "M"

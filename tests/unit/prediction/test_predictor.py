@@ -104,36 +104,42 @@ def test_what_happens_at_the_very_time_is_not_seen_as_a_neighbour(run: Path, pre
 
 def test_an_admitted_node_has_a_history_and_an_unknown_one_none(predictor: Predictor) -> None:
     time = predictor.now + 10
-    unknown = predictor.score(["who"], ["5"], time)
+    unknown = predictor.score(["who"], ["5"], time, unknown="score")
     assert np.isfinite(unknown).all()
-    assert predictor.score(["else"], ["5"], time) == unknown
+    assert predictor.score(["else"], ["5"], time, unknown="score") == unknown
     predictor.observe(["who"], ["5"], [time], feature_rows(1))
-    assert predictor.score(["who"], ["5"], time + 1) != predictor.score(["else"], ["5"], time + 1)
+    assert predictor.score(["who"], ["5"], time + 1) != predictor.score(
+        ["else"], ["5"], time + 1, unknown="score"
+    )
 
 
 def test_unknown_ids_are_scored_without_limit_and_independently_of_one_another(run: Path) -> None:
     predictor = Predictor.load(run, capacity=1)
     time = predictor.now + 10
-    [alone], [other] = predictor.score(["who"], ["5"], time), predictor.score(["0"], ["what"], time)
-    [both] = predictor.score(["who"], ["what"], time)
+    [alone] = predictor.score(["who"], ["5"], time, unknown="score")
+    [other] = predictor.score(["0"], ["what"], time, unknown="score")
+    [both] = predictor.score(["who"], ["what"], time, unknown="score")
     predictor.observe(["first"], ["5"], [predictor.now], feature_rows(1))  # all the room there is
     later = Predictor.load(run, capacity=7)
     later.observe(["first"], ["5"], [later.now], feature_rows(1))
     strangers = [f"s{n}" for n in range(1500)]
     for some in (predictor, later):
         assert some.score(["0"], ["3"], time).shape == (1,)
-        sources = some.score(strangers, ["5"] * 1500, time)
-        targets = some.score(["0"] * 1500, strangers, time)
-        pairs = some.score(strangers, strangers[::-1], time)
+        sources = some.score(strangers, ["5"] * 1500, time, unknown="score")
+        targets = some.score(["0"] * 1500, strangers, time, unknown="score")
+        pairs = some.score(strangers, strangers[::-1], time, unknown="score")
         for scores in (sources, targets, pairs):
             np.testing.assert_allclose(scores, scores[0], rtol=0, atol=TOLERANCE)
         np.testing.assert_allclose(targets[0], other, rtol=0, atol=TOLERANCE)
         np.testing.assert_allclose(pairs[0], both, rtol=0, atol=TOLERANCE)
-        best = some.top_k(["who", "0", *strangers[:20]], time, 3)
+        best = some.top_k(["who", "0", *strangers[:20]], time, 3, unknown="score")
         assert (best.destinations[2:] == best.destinations[0]).all()
     assert abs(alone - sources[0]) > TOLERANCE  # the item has met somebody since
     np.testing.assert_allclose(
-        predictor.score(["who"], ["5"], time), later.score(["who"], ["5"], time), rtol=0, atol=TOLERANCE
+        predictor.score(["who"], ["5"], time, unknown="score"),
+        later.score(["who"], ["5"], time, unknown="score"),
+        rtol=0,
+        atol=TOLERANCE,
     )
     assert predictor.ids.newcomers == [("src", "first")]
 

@@ -14,6 +14,7 @@ from tests.support.report_runs import config_of, figures, metrics_of, results_of
 from tests.support.sentences import refused
 from tests.support.training_runs import small_log
 from tpnet_dist.config.schema import MemoryConfig
+from tpnet_dist.models.graphmixer.config import GraphMixerConfig
 from tpnet_dist.report.page import page, read_runs
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -32,6 +33,19 @@ def test_a_finished_run_shows_its_figures_beside_the_papers_and_edgebanks(tmp_pa
         assert text in shown
     assert "Recognised as the paper's UCI by the name of its data folder, data/nowhere/uci" in shown
     assert "whether it is the paper's UCI to the event is not known here" in shown
+
+
+def test_models_stand_beside_one_another_each_with_its_own_figures_of_the_paper(tmp_path: Path) -> None:
+    configs = (config_of(), replace(config_of(), model=GraphMixerConfig()))
+    runs = [
+        write_run(tmp_path / name, each, results_of(0.9)) for name, each in zip("ab", configs, strict=True)
+    ]
+    shown = page_of(*runs)
+    assert {"a (TPNet)", "b (GraphMixer)"} <= set(shown.texts)
+    for text in ("its column is TPNet", "its column is GraphMixer", "paper 0.9735", "paper 0.9325"):
+        assert text in shown.text
+    marks = {each.get("title") or "" for each in shown.all("polygon")} | set(shown.texts)
+    assert {"the paper's TPNet: 0.9735 ± 0.0004", "the paper's GraphMixer: 0.9325 ± 0.0057"} <= marks
 
 
 def test_each_figure_has_a_title_named_axes_and_words_for_those_who_do_not_see_it(tmp_path: Path) -> None:

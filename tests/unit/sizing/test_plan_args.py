@@ -1,12 +1,14 @@
 """`python -m tpnet_dist.plan`: what it says, for people and for programs, and what it refuses."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import run_here, sentence_of
 from tests.support.training_runs import flags_of, small_config, small_log
+from tpnet_dist import train
 from tpnet_dist.plan import PROGRAM, main, parse_plan
 
 SMALL = flags_of(small_config(Path("unused")))
@@ -50,6 +52,23 @@ def test_a_plan_says_what_it_takes_and_how_long() -> None:
         assert text in done.stdout
 
 
+def test_without_a_device_it_is_this_machine() -> None:
+    plan = json.loads(run_here(main, "--events", "1e6", "--json", *SMALL).stdout)
+    assert plan["device"].startswith(f"this machine's CPU, {os.cpu_count()} cores")
+    assert plan["ranks"] == 1
+    named = json.loads(run_here(main, "--events", "1e6", "--device", "a100", "--json", *SMALL).stdout)
+    assert named["ranks"] == 4
+
+
+def test_steps_are_those_that_a_run_would_take(tmp_path: Path) -> None:
+    folder = small_log(tmp_path / "log")
+    for more in ((), ("--data.batching", "timestamps"), ("--training.batches-per-step", "3")):
+        plan = json.loads(run_here(main, "--data", folder, "--ranks", "1", "--json", *SMALL, *more).stdout)
+        check = run_here(train.main, folder, "--check", *SMALL, *more)
+        assert check.returncode == 0, check.stderr
+        assert f" {plan['steps_per_epoch']:,} steps an epoch" in check.stdout
+
+
 def test_programs_get_the_same_as_json_and_the_curve_is_drawn(tmp_path: Path) -> None:
     figure = tmp_path / "curve.png"
     done = run_here(main, "--events", "1e6", "--json", "--figure", figure, *SMALL)
@@ -81,7 +100,7 @@ def test_a_log_of_a_single_batch_is_counted_too(tmp_path: Path) -> None:
 
 
 def test_without_memory_no_rows_are_exchanged_and_shares_are_those_of_the_settings() -> None:
-    args = ["--events", "1e6", "--json", *SMALL, "--memory.enabled", "False"]
+    args = ["--events", "1e6", "--ranks", "4", "--json", *SMALL, "--memory.enabled", "False"]
     plan = json.loads(run_here(main, *args, "--data.val-share", "0.05", "--data.test-share", "0.05").stdout)
     assert (plan["exchanged_bytes_per_batch"], plan["width"], plan["bytes_per_rank"]["rows"]) == (0, 0, 0)
     assert plan["bytes_per_rank"]["neighbors"] == pytest.approx(10 * 2 * 1e6 * 1.9 / 4, rel=1e-6)

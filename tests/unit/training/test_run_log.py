@@ -49,6 +49,18 @@ def test_figures_of_an_epoch_that_is_validated_again_go_away(
     assert [line["epoch"] for line in lines if line["kind"] == "eval"] == kept
 
 
+def test_the_clock_goes_on_where_it_stood(tmp_path: Path) -> None:
+    write_steps(tmp_path, seed=0, after_step=0, last_step=2)
+    lines = (tmp_path / METRICS_NAME).read_text().splitlines()
+    late = [json.dumps({**json.loads(line), "seconds": 1000.0 + n}) for n, line in enumerate(lines)]
+    (tmp_path / METRICS_NAME).write_text("\n".join([*late, ""]))
+    write_steps(tmp_path, seed=0, after_step=1, last_step=3)
+    write_steps(tmp_path, seed=1, after_step=0, last_step=1)
+    seconds = [json.loads(line)["seconds"] for line in (tmp_path / METRICS_NAME).read_text().splitlines()]
+    assert seconds[0] == 1000.0
+    assert seconds == sorted(seconds)
+
+
 def test_each_seed_has_curves_of_its_own(tmp_path: Path) -> None:
     for seed in (0, 3):
         write_steps(tmp_path, seed=seed, after_step=0, last_step=1)

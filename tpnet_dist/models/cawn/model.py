@@ -33,6 +33,7 @@ from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
 from tpnet_dist.models.common.transformer import PostNormBlock
 from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.spans import relative_encoding
 
 _MOST_CODES = 4096
 """Up to so many are all encoded, also those that do not occur: a GPU would be waited for to say which do."""
@@ -104,11 +105,13 @@ class CAWN(nn.Module):
 
     def _walked(self, batch: LinkBatch, trees: list[TreeHop], sides: Sides, tokens: list[Tokens]) -> Tensor:
         """Return what both LSTMs make of the walks that end with each token."""
-        position_of = self.positions(landings_of(trees, sides))
+        with relative_encoding():
+            position_of = self.positions(landings_of(trees, sides))
         lstms, walked = (self.feature_walks, self.position_walks), list[Tensor]()
         before: list[tuple[Tensor, Tensor]] = []
         for hop, of_hop, landings in zip(trees, tokens, position_of.landings, strict=True):
-            position_TK = position_of(landings, _on(batch, of_hop.side_T), _on(batch, of_hop.slot_T))
+            with relative_encoding():
+                position_TK = position_of(landings, _on(batch, of_hop.side_T), _on(batch, of_hop.slot_T))
             features_TI = self._features(batch, hop, sides, of_hop, position_TK)
             parent_T, after = _on(batch, of_hop.parent_T), list[tuple[Tensor, Tensor]]()
             outs = []

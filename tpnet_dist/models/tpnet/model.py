@@ -24,6 +24,7 @@ from tpnet_dist.models.tpnet.gathered import Gathered
 from tpnet_dist.models.tpnet.pair_features import PairFeatures
 from tpnet_dist.models.tpnet.token_mlp import TokenMLP
 from tpnet_dist.models.tpnet.token_slots import TokenSlots
+from tpnet_dist.spans import relative_encoding
 
 Profile = Literal["paper", "published"]
 
@@ -119,7 +120,8 @@ class TPNet(nn.Module):
 
     def _embed(self, query: LinkBatch, slots: TokenSlots, gathered: Gathered | None) -> LinkEmbeddings:
         num_events, num_ends = query.ends_BS.shape
-        pairs = self.pair_features(query, slots, gathered) if self.pair_features else None
+        with relative_encoding():
+            pairs = self.pair_features(query, slots, gathered) if self.pair_features else None
         of_sources, of_targets = self._own_inputs(query, slots, gathered)
         tokens = self.token_mlp(of_sources, of_targets, pairs, num_ends - 1)
         h_ZK = self.mixer(slots.sequences(tokens), dropout_for(query, self.dropout, training=self.training))

@@ -17,7 +17,7 @@ import torch
 from tests.support.command_line import ROOT, Done, run_here, sentence_of
 from tests.support.event_logs import write_log
 from tests.support.launched_ranks import run_launched
-from tests.support.training_runs import flags_of, small_config, small_log
+from tests.support.training_runs import flags_of, flags_of_any_model, small_config, small_log
 from tpnet_dist import Predictor
 from tpnet_dist import evaluate as evaluate_command
 from tpnet_dist import plan as plan_command
@@ -126,8 +126,17 @@ def test_training_learns(finished: tuple[Path, dict[str, Any]]) -> None:
     assert results["test"]["transductive"]["random"]["ap"] > 0.6
 
 
-def test_graphmixer_is_trained_stopped_gone_on_with_evaluated_and_asked(folder: Path, tmp_path: Path) -> None:
-    model = ("--model.name", "graphmixer", "--training.learning-rate", 1e-3)
+@pytest.mark.parametrize(
+    "settings",
+    [("graphmixer",), ("dygformer", "--model.sequence-length", 8, "--model.patch-size", 2)],
+    ids=str,
+)
+def test_other_models_are_trained_stopped_gone_on_with_evaluated_and_asked(
+    folder: Path, tmp_path: Path, settings: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ("--model.name", *settings, "--training.learning-rate", 1e-3)
+    if settings[0] == "dygformer":
+        monkeypatch.setattr("tests.end_to_end.test_training.flags_of", flags_of_any_model)
     whole = train(folder, tmp_path / "whole", *model, ranks=2)
     assert whole["test"]["transductive"]["random"]["ap"] > 0.5
     # on another number of ranks, and in two parts

@@ -1,5 +1,6 @@
 """A predictor that is told the test part event by event gives the trainer's scores, whoever trained."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.support.predictors import (
 from tests.support.training_runs import small_config, small_log
 from tpnet_dist import Predictor
 from tpnet_dist.config.schema import Config
+from tpnet_dist.models.dygformer.config import DyGFormerConfig
 
 TOLERANCE = 1e-5
 """Float32 sums are added in another order where links are scored one by one."""
@@ -75,6 +77,24 @@ def test_a_model_without_memory_has_the_trainers_scores(
 ) -> None:
     config = small_config(folder, memory={"enabled": False}, training=ONE_EPOCH)
     require_the_trainers_scores(rank_pools, 1, config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("profile", ["published", "corrected"])
+def test_dygformer_has_the_trainers_scores(
+    rank_pools: RankPools, folder: Path, tmp_path: Path, profile: str
+) -> None:
+    """Links that are asked about have the longest history of all for that of their batch; here it is longer
+    than sequences are."""
+    model = DyGFormerConfig(
+        profile=profile,  # type: ignore[arg-type]
+        sequence_length=6,
+        patch_size=2,
+        time_width=8,
+        part_channels=4,
+        channels=16,
+    )
+    config = replace(small_config(folder, training=ONE_EPOCH), model=model)
+    require_the_trainers_scores(rank_pools, 2, config, tmp_path / "run")
 
 
 def test_a_memory_that_stood_still_in_evaluation_gives_the_trainers_scores_within_one_batch(

@@ -85,3 +85,28 @@ def test_one_process_needs_no_group() -> None:
     node, before, _ = queries(0, 40)
     found = ShardedNeighbors(whole, NUM_NODES, LocalExchange()).recent(node, before, count=COUNT)
     assert_equal(found, whole.recent(node, before, count=COUNT))
+
+
+def longest_on_rank(world: World, count: int) -> torch.Tensor:
+    index = index_of(*Blocks(NUM_NODES, world.num_ranks).range_of(world.rank))
+    neighbors = ShardedNeighbors(index, NUM_NODES, world.new_exchange())
+    node, before, number = queries(world.rank, count if world.rank != 1 else 0)
+    return neighbors.longest(Queries(node, before), number % 5, 6)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+def test_all_ranks_know_the_longest_history_that_any_asked_about(
+    rank_pools: RankPools, num_ranks: int
+) -> None:
+    """One group has no query on any rank."""
+    count = 20
+    found = rank_pools[num_ranks].run(longest_on_rank, count)
+    index, longest = index_of(0, NUM_NODES), [0] * 6
+    for rank in range(num_ranks):
+        if rank != 1:
+            node, before, number = queries(rank, count)
+            sizes = index.recent(node, before, count=2 * NUM_EVENTS).mask_BM.sum(1)
+            for group, size in zip((number % 5).tolist(), sizes.tolist(), strict=True):
+                longest[group] = max(longest[group], size)
+    assert [each.tolist() for each in found] == [longest] * num_ranks
+    assert len(set(longest)) > 2

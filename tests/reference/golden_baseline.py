@@ -23,6 +23,7 @@ from tests.reference.golden_file import Array, open_golden
 from tests.reference.golden_intermediates import intermediates_of, is_compared, share_of_rows
 from tests.reference.golden_model import EMBEDDINGS, LOGITS, to_ours
 from tests.reference.golden_samplers import PROBABILITIES, SAMPLED, in_one_order, sampled
+from tests.reference.golden_sequences import is_sequence, padded_sequences, planned_rows
 from tests.reference.golden_trainer import neighbors_in
 from tests.support.event_logs import write_log
 from tests.support.given_negatives import GivenNegatives
@@ -50,15 +51,19 @@ _WEIGHTS, _GRADIENTS, _TRAINED = "weights", "gradients_first_step", "weights_aft
 """Of each there is an array for every weight, `weights/NAME`."""
 _NEIGHBORS = ("neighbor_ids", "neighbor_edge_ids", "neighbor_times")
 _MAX_HOPS = 4
+SUBSET = ("subset_positive_logits", "subset_negative_logits")
+_SCORED = (*EMBEDDINGS, *LOGITS, *SUBSET)
 _MEASURES = {_GRADIENTS: "of the weight's largest"}
 _NO_GRADIENT = 1e-4
 """Such as that of biases of keys, which attention does not depend on."""
-_SCALARS = ("batch_size", "warm_batches", "num_neighbors", "learning_rate")
+_SCALARS = ("batch_size", "warm_batches", "learning_rate")
 _RENAMED = {
     "num_neighbors": ("neighbors",),
     "num_layers": ("mixer_layers", "layers"),
     "num_heads": ("heads",),
     "num_walk_heads": ("heads",),
+    "max_input_sequence_length": ("sequence_length",),
+    "channel_width": ("part_channels",),
 }
 """Settings of the file under our names, of which a model has at most one."""
 
@@ -166,9 +171,10 @@ class BaselineFile:
         exact += SAMPLED
         return [
             *(check(key, count_of_others, 0, "query") for key in exact if key in self.arrays),
+            *(check(key, count_of_others, 0, "row") for key in self.arrays if is_sequence(key)),
             *(check(key, difference, 1e-6, "event") for key in [PROBABILITIES] if key in self.arrays),
             *(check(key, difference, 1e-5, "row") for key in self.compared_intermediates),
-            *(check(key, difference, 1e-5, "link") for key in (*EMBEDDINGS, *LOGITS) if key in self.arrays),
+            *(check(key, difference, 1e-5, "link") for key in _SCORED if key in self.arrays),
             check(_GRADIENTS, self._gradient_deviation, 1e-4, "number"),
             check("train_losses", difference, 1e-4, "step"),
             check(_TRAINED, difference, 1e-4, "number"),
@@ -201,6 +207,8 @@ class BaselineRank:
         names.load(self.parts.model, golden.weights)
         self.names = names
         self.found: dict[str, Array] = {**self._neighbors(), **self._score()}
+        if SUBSET[0] in golden.arrays:
+            self.found |= self._score_subset()
         self.found |= self._gradients()
         self.found |= self._train()
 
@@ -222,7 +230,10 @@ class BaselineRank:
 
     def _neighbors(self) -> dict[str, Array]:
         """Of this rank's share of [src; dst; neg]."""
-        golden, count = self.golden, int(self.golden["num_neighbors"])
+        golden, needs = self.golden, needs_of(self.config)
+        if needs.longest_history:
+            return padded_sequences(golden.arrays, self.neighbors, self.world, self.config.model)
+        count = needs.neighbors
         nodes = np.concatenate([to_ours(golden[f"query_{end}"]) for end in ("src", "dst", "neg")])
         before = np.searchsorted(golden["time"], np.tile(golden["query_time"], 3))
         mine = np.array_split(np.arange(len(nodes)), self.world.num_ranks)[self.world.rank]
@@ -267,6 +278,17 @@ class BaselineRank:
         for key in self.golden.compared_intermediates:
             arrays[key] = share_of_rows(computed[key], first_event, len(self.golden[key]))
         return arrays
+
+    @torch.inference_mode()
+    def _score_subset(self) -> dict[str, Array]:
+        """Some rows of the query batch as if they were all of it."""
+        golden = self.golden
+        planner = self._planner(to_ours(golden["query_neg"]))
+        query = self.view.read(golden.first_event, golden.first_event + golden.batch_size)
+        planned = planned_rows(planner, query, golden["subset_rows"])
+        [batch] = self.parts.batch_maker.make(planned, None)
+        logits_BC = self.parts.model.eval()(batch)
+        return {key: values.numpy() for key, values in zip(SUBSET, logits_BC.unbind(1), strict=True)}
 
     def _gradients(self) -> dict[str, Array]:
         """Of the first step, summed over ranks; on the first rank alone."""

@@ -15,6 +15,10 @@ from torch import Tensor, nn
 from tests.reference.golden_file import Array
 from tpnet_dist.models.cawn.model import CAWN
 from tpnet_dist.models.cawn.trees import Sides, landings_of, probabilities_of, tokens_of, trees_of
+from tpnet_dist.models.common.dropout import Dropout
+from tpnet_dist.models.dygformer.co_occurrence import counts_of
+from tpnet_dist.models.dygformer.model import DyGFormer
+from tpnet_dist.models.dygformer.sequences import AlikeLinks, alike, nodes_of_links, sequences_of
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.tgat.levels import levels_of
 from tpnet_dist.models.tgat.model import TGAT, TGATLayer
@@ -143,8 +147,51 @@ def _by_walk(code_ZM: Tensor, of_walk_ZM: Tensor) -> Tensor:
     return code_ZM.repeat_interleave(of_walk_ZM.shape[1] // code_ZM.shape[1], 1)
 
 
-_PROBES: dict[str, Callable[[nn.Module, LinkBatch], Calls]] = {"tgat": _of_tgat, "cawn": _of_cawn}
+def _of_dygformer(model: nn.Module, batch: LinkBatch) -> Calls:
+    """Of each event its link, then that of its negative; sides may be longer in one than in the other."""
+    assert isinstance(model, DyGFormer)
+    for part in alike(batch, model.patch_size, as_published=True):
+        for column, link in enumerate(part.targets):
+            [one] = alike(part.batch.with_targets([column]), model.patch_size, as_published=True)
+            yield from _of_link(model, one, link)
+
+
+def _of_link(model: DyGFormer, link: AlikeLinks, number: int) -> Calls:
+    name = ("positive", "negative")[number]
+    ends = (slice(0, 1), slice(1, None))
+    lengths = (link.source_length, link.target_length)
+    source, target = (sequences_of(link.batch, *each) for each in zip(ends, lengths, strict=True))
+    counts_BT2 = counts_of(nodes_of_links(source, target, 1), link.source_length)
+    for side, (end, counts) in enumerate(zip(("src", "dst"), counts_BT2.split(lengths, 1), strict=True)):
+        yield f"co_occurrence/{name}_{end}", counts[:, None]
+        sequences = (source, target)[side]
+        # what fills sequences up is at time 0; of a batch's empty slots the first is the surest
+        since_zero_B1 = link.batch.elapsed_BSM[:, side, :1]
+        there_BT = sequences.placed(torch.ones_like(sequences.elapsed_F)) > 0
+        elapsed_BT = torch.where(there_BT, sequences.placed(sequences.elapsed_F), since_zero_B1)
+        yield f"intermediate/0.time_encoder/call{2 * number + side}", model.time_encoding(elapsed_BT)[:, None]
+    source_BT2 = counts_BT2[:, : link.source_length]
+    encoded = sum(model.co_occurrence.encode(each.flatten()) for each in source_BT2.unbind(-1))
+    assert isinstance(encoded, Tensor)
+    module = "intermediate/0.neighbor_co_occurrence_encoder"
+    yield f"{module}/call{number}", encoded.view(*source_BT2.shape[:2], -1)[:, None]
+    tokens = model.tokens(link)
+    x_BMK, share_B2M = tokens.x_ZMK, tokens.share_Z2M
+    yield f"intermediate/0.transformers.0.input/call{number}", x_BMK[:, None]
+    for layer, block in enumerate(model.blocks):
+        x_BMK = block(x_BMK, None, Dropout())
+        yield f"intermediate/0.transformers.{layer}/call{number}", x_BMK[:, None]
+    for side, mean_BK in enumerate(torch.bmm(share_B2M, x_BMK).unbind(1)):
+        yield f"intermediate/0.output_layer.input/call{2 * number + side}", mean_BK[:, None]
+
+
+_PROBES: dict[str, Callable[[nn.Module, LinkBatch], Calls]] = {
+    "tgat": _of_tgat,
+    "cawn": _of_cawn,
+    "dygformer": _of_dygformer,
+}
 _COMPARED: dict[str, tuple[str, ...]] = {
+    "dygformer": ("intermediate/", "co_occurrence/"),
     "tgat": ("intermediate/0.temporal_conv_layers.", "intermediate/0.merge_layers."),
     "cawn": ("intermediate/0.walk_encoder.", "intermediate/0.position_encoder/", "landing_probabilities/"),
 }

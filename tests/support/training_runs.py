@@ -40,11 +40,18 @@ def small_config(folder: Path, **sections: dict[str, Any]) -> Config:
 def flags_of(config: Config) -> list[str]:
     """The small settings as arguments of the command line."""
     return [
-        *("--memory.width", str(config.memory.width)),
+        *flags_of_any_model(config),
         *("--model.neighbors", str(config.model.neighbors)),
+        *("--model.mixer-layers", str(config.model.mixer_layers)),
+    ]
+
+
+def flags_of_any_model(config: Config) -> list[str]:
+    """Without those that only some models have."""
+    return [
+        *("--memory.width", str(config.memory.width)),
         *("--model.time-width", str(config.model.time_width)),
         *("--model.channels", str(config.model.channels)),
-        *("--model.mixer-layers", str(config.model.mixer_layers)),
         *("--training.batch-size", str(config.training.batch_size)),
         *("--training.epochs", str(config.training.epochs)),
         *("--training.learning-rate", str(config.training.learning_rate)),

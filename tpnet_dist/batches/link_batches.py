@@ -118,6 +118,8 @@ class LinkBatchMaker:
             node_features_UF=features_UF,
             edge_features_BSMF=self._features(block.edge_features_BSMF),
             neighbor_means_BSF=self._features(block.neighbor_means_BSF),
+            longest_BS=block.longest_BS,
+            own_elapsed_B=block.own_elapsed_B,
             repeats_BSM=block.repeats_BSM,
             hop_rows_BSM=block.hop_rows_BSM,
             dropout_keys_B=keys_B,

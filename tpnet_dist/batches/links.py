@@ -28,6 +28,10 @@ class LinkBlock:
     """Mean node feature of further neighbours, where the model asks for it."""
     repeats_BSM: Tensor | None = None
     """Whether a slot holds the interaction of the slot before it, where the model has interactions drawn."""
+    longest_BS: Tensor | None = None
+    """The longest history in this place of an end, in the whole timestamp batch, where the model asks."""
+    own_elapsed_B: Tensor | None = None
+    """What float32 takes from the time of the query, where the model has times in float32."""
     hop_rows_BSM: Tensor | None = None
     """The row of the first of `PlannedLinks.hops` that each slot is, where the model asks for several
     hops."""
@@ -64,7 +68,7 @@ class PlannedLinks:
         return self if self.prepared is None else replace(self, prepared=self.prepared.at(tensors))
 
 
-ON_HOST = ("neighbor_mask_BSM", "repeats_BSM", "hop_rows_BSM", "mask_VM", "rows_VM")
+ON_HOST = ("neighbor_mask_BSM", "longest_BS", "repeats_BSM", "hop_rows_BSM", "mask_VM", "rows_VM")
 """Fields that stay on the host, since they decide what is computed."""
 
 

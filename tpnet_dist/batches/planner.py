@@ -6,9 +6,9 @@ Q = B·S queries are looked up.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tpnet_dist.batches.event_batches import batches_to_record
+from tpnet_dist.batches.drafts import FURTHER, Draft, with_longest_histories
+from tpnet_dist.batches.event_batches import EventBatch, batches_to_record
 from tpnet_dist.batches.hops import FoundHop, further_hops
 from tpnet_dist.batches.links import LinkBlock, PlannedLinks, with_places
 from tpnet_dist.distributed.batch_slices import BatchSlices
@@ -36,9 +37,8 @@ from tpnet_dist.neighbors.index import NeighborLookup, Neighbors
 from tpnet_dist.neighbors.samplers import SAMPLERS, Queries, together
 from tpnet_dist.spans import NEIGHBORS, Span
 
-MAX_ENDS = 1 << 20
-_FURTHER = 4
-"""Added to the number of a block's queries for draws of further neighbours."""
+_FEW_SLOTS = 64
+"""With more of them, what is planned at once is fewer batches."""
 
 Ids = npt.NDArray[np.int32]
 
@@ -88,11 +88,16 @@ class LinkPlanner:
         `memory_time`: of the last event that is recorded already.
         """
         _compute_alone()
-        drafts = self._drafts(view, plan, from_batch, record, memory_time, events_per_piece)
-        for of_run in in_runs(drafts, lambda: MOST_BATCHES, lambda draft: len(draft.recorded)):
+        batches: Iterator[Iterable[Draft]]
+        batches = self._batches(view, plan, from_batch, record, memory_time, events_per_piece)
+        if self.needs.longest_history:
+            batches = with_longest_histories(batches, self.neighbors, self.needs.neighbors)
+        drafts = chain.from_iterable(batches)
+        most = max(1, MOST_BATCHES * _FEW_SLOTS // max(_FEW_SLOTS, self.needs.neighbors))
+        for of_run in in_runs(drafts, lambda: most, lambda draft: len(draft.recorded)):
             yield from self._finish(of_run)
 
-    def _drafts(
+    def _batches(
         self,
         view: EventView,
         plan: BatchPlan,
@@ -100,15 +105,21 @@ class LinkPlanner:
         record: bool,
         memory_time: float,
         events_per_piece: int | None,
-    ) -> Iterator["_Draft"]:
+    ) -> Iterator[Iterator[Draft]]:
+        """Yield the pieces of each batch."""
         nothing = BatchEvents.none()
         for batch in batches_to_record(self.log, view, plan, from_batch):
             recorded = batch.recorded if record else nothing
-            *pieces, last = self._pieces(len(batch.selected), events_per_piece)
-            for piece in pieces:
-                yield self._draft(batch.selected, batch.time_B, piece, memory_time, nothing)
-            yield self._draft(batch.selected, batch.time_B, last, memory_time, recorded)
+            yield self._drafts(batch, recorded, memory_time, events_per_piece)
             memory_time = float(recorded.time_B[-1]) if len(recorded) else memory_time
+
+    def _drafts(
+        self, batch: EventBatch, recorded: BatchEvents, memory_time: float, events_per_piece: int | None
+    ) -> Iterator[Draft]:
+        *pieces, last = self._pieces(len(batch.selected), events_per_piece)
+        for piece in pieces:
+            yield self._draft(batch.selected, batch.time_B, piece, memory_time, BatchEvents.none())
+        yield self._draft(batch.selected, batch.time_B, last, memory_time, recorded)
 
     def _pieces(self, num_events: int, events_per_piece: int | None) -> list[slice]:
         """Return the whole slice of this rank, or pieces that lie in one microbatch each; as many on every
@@ -127,10 +138,18 @@ class LinkPlanner:
 
     @Span("plan")
     def plan(
-        self, selected: SelectedEvents, seconds: Tensor, here: slice, memory_time: float
+        self,
+        selected: SelectedEvents,
+        seconds: Tensor,
+        here: slice,
+        memory_time: float,
+        longest_history: int | None = None,
     ) -> PlannedLinks:
-        """Plan the events `here` of some that need not be in the log, at `seconds` since its first event."""
+        """Plan the events `here` of some that need not be in the log, at `seconds` since its first event.
+        `longest_history`: what stands for that of their batch, since they are none."""
         draft = self._draft(selected, seconds, here, memory_time, BatchEvents.none())
+        if longest_history is not None:
+            draft = draft.all_alike(min(longest_history, self.needs.neighbors))
         [request] = self._finish([draft])
         return request.note
 
@@ -142,7 +161,7 @@ class LinkPlanner:
         here: slice,
         memory_time: float,
         recorded: BatchEvents,
-    ) -> "_Draft":
+    ) -> Draft:
         mine = selected[here]
         time_B = seconds[here]
         read_time_B = time_B if self.padding_node is None else torch.full_like(time_B, memory_time)
@@ -154,18 +173,18 @@ class LinkPlanner:
             else:
                 links.append((drawn.src_B, drawn.dst_BC))
         ends = [torch.from_numpy(np.column_stack(pair).astype(np.int64)) for pair in links]
-        return _Draft(mine, read_time_B, ends, self._microbatches(len(selected), here), recorded)
+        return Draft(mine, read_time_B, ends, self._microbatches(len(selected), here), recorded)
 
     @Span("plan")
-    def _finish(self, drafts: Sequence["_Draft"]) -> list[MemoryRequest[PlannedLinks]]:
+    def _finish(self, drafts: Sequence[Draft]) -> list[MemoryRequest[PlannedLinks]]:
         """Look up neighbours, once for all drafts: other ranks take part in it."""
         found, means = self._find(drafts), self._neighbor_means(drafts)
         requests = []
         for draft, of_draft, hops in zip(drafts, found, self._further_hops(drafts, found), strict=True):
             slot_rows = hops[0].rows.slot_rows if hops else [None] * len(of_draft)
             blocks = [
-                self._block(draft.mine, ends_BS, neighbors, rows, next(means))
-                for ends_BS, neighbors, rows in zip(draft.ends, of_draft, slot_rows, strict=True)
+                self._block(draft, number, neighbors, rows, next(means))
+                for number, (neighbors, rows) in enumerate(zip(of_draft, slot_rows, strict=True))
             ]
             nodes_U, placed, placed_hops = with_places(blocks, list(self._hops(hops)))
             planned = PlannedLinks(
@@ -190,25 +209,28 @@ class LinkPlanner:
 
     def _block(
         self,
-        mine: SelectedEvents,
-        ends_BS: Tensor,
+        draft: Draft,
+        number: int,
         found: Neighbors,
         rows_QM: Tensor | None,
         means_QF: Tensor | None,
     ) -> LinkBlock:
+        ends_BS = draft.ends[number]
         shape = (*ends_BS.shape, self.needs.neighbors)
         mask_BSM, ids_BSM = found.mask_BM.view(shape), found.ids_BM.view(shape)
         # without a padding node any node of the link serves, since empty slots are left out
         padding = ends_BS[:, :, None] if self.padding_node is None else torch.tensor(self.padding_node)
         # a copy, since Arrow's buffers may not be written to
-        since_BSM = torch.tensor(mine.columns.time).view(-1, 1, 1) - found.times_BM.view(shape)
+        elapsed_BSM, own_B = self._elapsed(torch.tensor(draft.mine.columns.time), found.times_BM.view(shape))
         return LinkBlock(
             ends_BS=ends_BS,
             neighbors_BSM=torch.where(mask_BSM, ids_BSM, padding),
             mask_BSM=mask_BSM,
-            elapsed_BSM=self._seconds(since_BSM) if rows_QM is not None else self._seconds(since_BSM).float(),
+            elapsed_BSM=elapsed_BSM if rows_QM is not None else elapsed_BSM.float(),
             edge_features_BSMF=self._edge_features(found.events_BM.view(shape), mask_BSM),
             neighbor_means_BSF=None if means_QF is None else means_QF.view(*ends_BS.shape, -1),
+            longest_BS=None if draft.longest is None else draft.longest[number].expand(ends_BS.shape),
+            own_elapsed_B=own_B,
             repeats_BSM=found.repeats().view(shape) if self.needs.draws else None,
             hop_rows_BSM=None if rows_QM is None else rows_QM.view(shape),
         )
@@ -226,11 +248,18 @@ class LinkPlanner:
                 dropout_keys_V=rows.number_V,
             )
 
+    def _elapsed(self, now_B: Tensor, then_BSM: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Seconds since each interaction, and what float32 takes from the time of the query, if it may."""
+        if not self.needs.float32_times:
+            return self._seconds(now_B.view(-1, 1, 1) - then_BSM), None
+        now_B, then_BSM = self._seconds(now_B), self._seconds(then_BSM)
+        return now_B.view(-1, 1, 1) - then_BSM.float(), (now_B - now_B.float()).float()
+
     def _seconds(self, ticks: Tensor) -> Tensor:
         return ticks.double().mul_(self.log.manifest.seconds_per_tick)
 
     @Span(NEIGHBORS)
-    def _find(self, drafts: Sequence["_Draft"]) -> list[list[Neighbors]]:
+    def _find(self, drafts: Sequence[Draft]) -> list[list[Neighbors]]:
         """Find the neighbours of each block of each draft."""
         asked = [query for draft in drafts for query in draft.queries()]
         found = self._look_up(together(asked), self.needs.neighbors)
@@ -238,7 +267,7 @@ class LinkPlanner:
         return [list(islice(parts, len(draft.ends))) for draft in drafts]
 
     @Span(NEIGHBORS)
-    def _further_hops(self, drafts: Sequence["_Draft"], found: list[list[Neighbors]]) -> list[list[FoundHop]]:
+    def _further_hops(self, drafts: Sequence[Draft], found: list[list[Neighbors]]) -> list[list[FoundHop]]:
         numbers = [[query.numbers for query in draft.queries()] for draft in drafts]
         needs = self.needs
         return further_hops(
@@ -256,7 +285,7 @@ class LinkPlanner:
             queries = replace(queries, number_B=None)
         return self.neighbors.sample(queries, sampler, count=count, key=self.sample_key)
 
-    def _neighbor_means(self, drafts: Sequence["_Draft"]) -> Iterator[Tensor | None]:
+    def _neighbor_means(self, drafts: Sequence[Draft]) -> Iterator[Tensor | None]:
         """Yield the mean node feature of `needs.feature_neighbors` interactions for each block of drafts."""
         features, count = self.log.node_features, self.needs.feature_neighbors
         for draft in drafts:
@@ -266,7 +295,7 @@ class LinkPlanner:
                     continue
                 with Span(NEIGHBORS):
                     # other draws than those of the slots
-                    found = self._look_up(replace(query, number_B=query.numbers + _FURTHER), count)
+                    found = self._look_up(replace(query, number_B=query.numbers + FURTHER), count)
                     mean_QF = _means(features, found)
                 yield mean_QF
 
@@ -284,29 +313,6 @@ class LinkPlanner:
             return None
         chosen = features[events_BSM.clamp(min=0).numpy()]
         return torch.from_numpy(chosen).mul_(mask_BSM[..., None])
-
-
-@dataclass(frozen=True)
-class _Draft:
-    """Holds links of a slice, or of a piece of one, whose neighbours are not known yet."""
-
-    mine: SelectedEvents
-    read_time_B: Tensor
-    ends: list[Tensor]
-    """The nodes of each block's ends: (B, S)."""
-    microbatches: tuple[slice, ...]
-    recorded: BatchEvents
-
-    def queries(self) -> Iterator[Queries]:
-        """Yield the queries of each block."""
-        for number, ends_BS in enumerate(self.ends):
-            num_ends = ends_BS.shape[1]
-            assert num_ends <= MAX_ENDS // 8 and number < _FURTHER, (num_ends, number)
-            query_BS = (
-                torch.from_numpy(self.mine.index)[:, None] * MAX_ENDS + torch.arange(num_ends) * 8 + number
-            )
-            before_Q = torch.from_numpy(self.mine.moment).repeat_interleave(num_ends)
-            yield Queries(ends_BS.flatten(), before_Q, query_BS.flatten())
 
 
 def _means(features: LogFeatures, found: Neighbors) -> Tensor:

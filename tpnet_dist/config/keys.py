@@ -146,9 +146,12 @@ def keys_of(group: type, prefix: str = "", *, model: str = DEFAULT_MODEL) -> dic
 
 def did_you_mean(name: str, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
     """Return the remedy for an unknown name: what it is called now, or the name most like it, perhaps without
-    its section; `spelled` as people write it there."""
+    its section; or who has it, if only other models do. `spelled` as people write it there."""
     if name in _RENAMED:
         return f"its name is {spelled(_RENAMED[name])} now; write that"
+    models = [model for model in model_names() if name in config_keys(model)]
+    if name.startswith("model.") and models:
+        return f"only {', '.join(models)} {'has' if len(models) == 1 else 'have'} it; leave it out"
 
     def likeness(candidate: str) -> float:
         forms = {candidate, candidate.rpartition(".")[2]}

@@ -192,10 +192,11 @@ class ModelConfig:
     weights: str = ""
     """Start from the weights of this file: a best.pt of a run, or a checkpoint of the released code."""
 
-    def require(self, holds: bool, name: str, rule: str) -> None:
+    def require(self, holds: bool, name: str, rule: str, remedy: str = "") -> None:
         """Refuse the value of a setting that breaks its rule."""
         default = next(field.default for field in fields(self) if field.name == name)
-        _require(holds, f"model.{name}", getattr(self, name), rule, f"the default, {default}, will do")
+        remedy = remedy or f"the default, {default}, will do"
+        _require(holds, f"model.{name}", getattr(self, name), rule, remedy)
 
 
 def _default_model() -> ModelConfig:

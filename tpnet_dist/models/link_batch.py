@@ -93,6 +93,12 @@ class LinkBatch:
     hops: tuple[Hop, ...] = field(default=(), metadata=_axes(""))
     """All hops but the first, for models that ask for several."""
 
+    longest_BS: Tensor | None = field(default=None, metadata=_axes("BS"))
+    """For models that ask: how long the longest history is, up to M, of the ends that stand in this place in
+    the whole timestamp batch, on all ranks. On the host, like the mask."""
+    own_elapsed_B: Tensor | None = field(default=None, metadata=_axes("B"))
+    """What float32 takes from the time of the query, where times are rounded to it; None: nothing."""
+
     dropout_keys_B: Tensor | None = field(default=None, metadata=_axes("B"))
     """int64, one per event: what dropout draws by in training. Drawn from torch's generator if None."""
 
@@ -109,10 +115,14 @@ class LinkBatch:
         if num_ends - 1 <= targets:
             yield self
             return
-        for start in range(1, num_ends, targets):
-            ends = [0, *range(start, min(start + targets, num_ends))]
-            cut: dict[str, Any] = {name: tensor[:, ends] for name, tensor in self._tensors_along("BS")}
-            yield replace(self, **cut, prepared=None)
+        for start in range(0, num_ends - 1, targets):
+            yield self.with_targets(range(start, min(start + targets, num_ends - 1)))
+
+    def with_targets(self, targets: Sequence[int]) -> "LinkBatch":
+        """The same events with these of their destinations."""
+        ends = [0, *(1 + target for target in targets)]
+        cut: dict[str, Any] = {name: tensor[:, ends] for name, tensor in self._tensors_along("BS")}
+        return replace(self, **cut, prepared=None)
 
     def __getitem__(self, events: slice) -> "LinkBatch":
         if events.indices(len(self)) == (0, len(self), 1):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tpnet_dist.config.schema import Config
     from tpnet_dist.models.spec import ModelSpec, Needs
 
-MODELS = ("tpnet", "graphmixer", "tcl", "tgat", "cawn")
+MODELS = ("tpnet", "graphmixer", "dygformer", "tcl", "tgat", "cawn")
 
 for _name in MODELS:
     # settings alone: --help is not to wait for torch

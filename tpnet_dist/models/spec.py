@@ -38,6 +38,11 @@ class Needs:
     released code."""
     feature_neighbors: int = 0
     """Mean node feature of so many of the latest interactions of each end."""
+    longest_history: bool = False
+    """Whether it matters how long the longest history in a whole timestamp batch is."""
+    float32_times: bool = False
+    """Whether the log's times are rounded to float32 before elapsed times are taken, as DyGLib's DyGFormer
+    has them."""
 
     @property
     def draws(self) -> bool:
@@ -65,6 +70,14 @@ class StateNames(Protocol):
         """Take a published checkpoint's weights; ValueError if the sizes differ."""
 
 
+@dataclass(frozen=True)
+class SequenceSetting:
+    """The setting that says how long sequences are, and the one whose multiple it is."""
+
+    length: str
+    multiple_of: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """One model."""
@@ -79,6 +92,8 @@ class ModelSpec:
     """The numbers that a training step keeps for the backward pass, per event and at the least."""
     state_names: StateNames | None = None
     """The names of published checkpoints; None: nothing published can be taken."""
+    sequence: SequenceSetting | None = None
+    """What to lower where a step does not fit; None: no single setting."""
     prepare: Callable[[Config, LinkBatch], Prepared] | None = None
     """Prepares a batch on the host, to be sent to the model's device with it; None: nothing is prepared."""
 

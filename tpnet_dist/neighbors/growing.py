@@ -18,7 +18,14 @@ from torch import Tensor
 
 from tpnet_dist.files.growing_array import GrowingArray
 from tpnet_dist.keyed_random import SampleKey
-from tpnet_dist.neighbors.index import Integers, NeighborIndex, NeighborLookup, Neighbors, ones
+from tpnet_dist.neighbors.index import (
+    Integers,
+    NeighborIndex,
+    NeighborLookup,
+    Neighbors,
+    largest_of_groups,
+    ones,
+)
 from tpnet_dist.neighbors.interval_weights import Floats, IntervalWeights, RunningSums, weigh
 from tpnet_dist.neighbors.samplers import Queries, Sampler, Slots
 
@@ -69,6 +76,15 @@ class GrowingNeighbors(NeighborLookup):
         history = _History.of(self, queries)
         place_BM = sampler(history, Slots(count, key, queries))
         return self._read(history, place_BM, place_BM >= 0)
+
+    def longest(self, queries: Queries, group_B: Tensor, num_groups: int) -> Tensor:
+        return largest_of_groups(_History.of(self, queries).sizes(), group_B, num_groups)
+
+    def longest_of_all(self) -> int:
+        """How many interactions the node with most has."""
+        node_U = np.unique(np.concatenate([self._settled, self._fresh]) >> _ENTRY_BITS)
+        later = _History.of(self, Queries(torch.from_numpy(node_U), torch.full((len(node_U),), 2**62)))
+        return max(self.index.max_degree, later.max_size())
 
     def num_interactions(self, node_B: Integers, before_event: int) -> Integers:
         """How many interactions each node has had before an event."""

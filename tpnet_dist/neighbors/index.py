@@ -75,6 +75,11 @@ class NeighborLookup:
         """Return `count` of the interactions that each query may choose from, as the sampler chooses."""
         raise NotImplementedError
 
+    def longest(self, queries: Queries, group_B: Tensor, num_groups: int) -> Tensor:
+        """How many interactions the query that may choose from most has, of each group of queries; 0 without
+        any."""
+        raise NotImplementedError
+
     def recent(self, node_B: Tensor, before_event_B: Tensor, *, count: int) -> Neighbors:
         """Return the last `count` interactions of each node among the events below its bound."""
         return self.sample(Queries(node_B, before_event_B), recent, count=count, key=_NO_KEY)
@@ -129,6 +134,9 @@ class NeighborIndex(NeighborLookup):
         place_BM = sampler(histories, Slots(count, key, queries))
         mask_BM = place_BM >= 0
         return self._read(place_BM + histories.begin_B[:, None] + 1, mask_BM)
+
+    def longest(self, queries: Queries, group_B: Tensor, num_groups: int) -> Tensor:
+        return largest_of_groups(IndexHistories.of(self, queries).sizes(), group_B, num_groups)
 
     def weighted(self, scaling: float) -> "NeighborIndex":
         """Return this index with weights for `time_interval_aware`; `scaling`: α per unit of time."""
@@ -240,6 +248,10 @@ class IndexHistories:
 
     def weight_until(self, place_BM: Tensor) -> Tensor:
         return self.index.weight_until(self.begin_B[:, None] + 1 + place_BM)
+
+
+def largest_of_groups(size_B: Tensor, group_B: Tensor, num_groups: int) -> Tensor:
+    return torch.zeros(num_groups, dtype=torch.int64).scatter_reduce_(0, group_B, size_B, "amax")
 
 
 def ones(bits: int) -> int:

@@ -9,6 +9,7 @@ Needs no row of the memory, so it is planned ahead.
 """
 
 import torch
+from torch import Tensor
 
 from tpnet_dist.distributed.blocks import Blocks, check_nodes
 from tpnet_dist.distributed.exchange import Exchange
@@ -38,3 +39,20 @@ class ShardedNeighbors(NeighborLookup):
         columns = [found.ids_BM, found.events_BM, found.times_BM, found.mask_BM]
         answers = self.exchange.back(route, columns)
         return Neighbors(*(torch.empty_like(column).index_copy_(0, order_B, column) for column in answers))
+
+    def longest(self, queries: Queries, group_B: Tensor, num_groups: int) -> Tensor:
+        """Of the queries of all ranks, which number their groups alike: owners tell all ranks what they
+        find."""
+        # 1. order
+        order_B = torch.argsort(queries.node_B, stable=True)
+        ordered = [column[order_B] for column in (*queries.columns(), group_B)]
+        route = self.exchange.route(self.blocks.counts_by_owner(ordered[0]))
+        # 2. forward
+        *asked, of_group_B = self.exchange.forward(route, ordered)
+        # 3. answer
+        found = self.index.longest(queries.with_columns(asked), of_group_B, num_groups)
+        # 4. to all
+        num_ranks = self.exchange.num_ranks
+        to_all = self.exchange.route([num_groups] * num_ranks)
+        [told] = self.exchange.forward(to_all, [found.repeat(num_ranks)])
+        return told.view(num_ranks, num_groups).amax(0)

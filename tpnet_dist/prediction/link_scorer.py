@@ -69,7 +69,9 @@ class LinkScorer:
         self.model.eval()
         logits_BC = np.empty(dst_BC.shape, np.float32)
         pieces = list(_pieces(*dst_BC.shape))
-        requests = (self._request(src_B, dst_BC, time_B, piece) for piece in pieces)
+        # links that are asked about together are no batch, so the longest history of all stands for theirs
+        longest = self.past.neighbors.longest_of_all() if self._planner.needs.longest_history else None
+        requests = (self._request(src_B, dst_BC, time_B, piece, longest) for piece in pieces)
         prefetch = self.past.config.memory.prefetch if len(pieces) > 1 else 0
         ahead = rows_ahead(self.past.memory, requests, prefetch=prefetch, maker=self.batch_maker)
         for piece, (planned, rows) in zip(pieces, ahead, strict=True):
@@ -82,13 +84,13 @@ class LinkScorer:
         return logits_BC
 
     def _request(
-        self, src_B: Dense, dst_BC: Dense, time_B: Times, piece: Piece
+        self, src_B: Dense, dst_BC: Dense, time_B: Times, piece: Piece, longest_history: int | None
     ) -> MemoryRequest[PlannedLinks]:
         sources, _ = piece
         chosen_BC = dst_BC[piece]
         selected, seconds_B = self.past.links(src_B[sources], chosen_BC[:, 0], time_B[sources])
         planner = replace(self._planner, negatives=[_FurtherDestinations(chosen_BC[:, 1:])])
-        planned = planner.plan(selected, seconds_B, slice(None), self.past.memory_time)
+        planned = planner.plan(selected, seconds_B, slice(None), self.past.memory_time, longest_history)
         return MemoryRequest(planned.nodes_U, BatchEvents.none(), planned)
 
 

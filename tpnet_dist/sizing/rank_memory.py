@@ -48,11 +48,11 @@ class RankMemory:
     def free_per_rank(self) -> int:
         return self.free // self.sharers
 
-    def require_fits(self, parts: Sequence[Part], width: int, *, command: str = "") -> None:
+    def require_fits(self, parts: Sequence[Part], setting: str, *, command: str = "") -> None:
         """Refuse what does not fit for all ranks that share it. Borrowed rows are no part: they take what is
         left, or nothing.
 
-        `command`: how more ranks are used, where it is not said anyway.
+        `setting`: what is named first; `command`: how more ranks are used, where it is not said anyway.
         """
         if sum(part.num_bytes for part in parts) * self.sharers <= self.free:
             return
@@ -64,6 +64,6 @@ class RankMemory:
         # ranks of a host share what it has: there, more of them do not help
         ways.append(f"use more ranks{', on more hosts' * self.is_host}{f': {command}' if command else ''}")
         raise InputError(
-            f"memory.width {width}: {', '.join(sizes)} and {last} on this {where}, but "
+            f"{setting}: {', '.join(sizes)} and {last} on this {where}, but "
             f"{self.free / 1e9:,.1f} GB are free; {', or '.join(ways)}"
         )

@@ -11,6 +11,7 @@ from tpnet_dist.sizing.devices import Device
 from tpnet_dist.sizing.memory_sizes import memory_width
 from tpnet_dist.sizing.rank_bytes import RankBytes, rank_bytes
 from tpnet_dist.sizing.rank_memory import Place
+from tpnet_dist.sizing.sequence_length import longest_that_fits, sequence_length_of
 
 _MOST_RANKS = 4096
 
@@ -77,6 +78,12 @@ def remedies(config: Config, log: LogShape, num_ranks: int, device: Device) -> I
         if fits(changed, log, num_ranks, device):
             yield f"--memory.hops {hops} instead of {config.memory.hops} (shorter walks)"
             break
+    if sequence := sequence_length_of(config):
+        longest = longest_that_fits(config, lambda changed: fits(changed, log, num_ranks, device))
+        if longest is not None:
+            name, length = sequence
+            flag = name.replace("_", "-")
+            yield f"--{flag} {longest} instead of {length} (shorter histories)"
     size = config.training.batch_size
     changed = replace(config, training=replace(config.training, batch_size=max(1, size // 4)))
     if fits(changed, log, num_ranks, device):

@@ -13,9 +13,10 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.events.timescales import describe_rates, span_remark
 from tpnet_dist.files.readable import readable_bytes
 from tpnet_dist.models.registry import needs_of, spec_of
-from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, neighbor_bytes_of
+from tpnet_dist.sizing.memory_sizes import memory_nodes, memory_width, neighbor_bytes_of, step_bytes_of
 from tpnet_dist.sizing.rank_bytes import STATES_PER_WEIGHT, NeededBytes, exchanged_bytes, needed_bytes
 from tpnet_dist.sizing.rank_memory import Part, RankMemory
+from tpnet_dist.sizing.sequence_length import longest_that_fits, sequence_length_of
 from tpnet_dist.training.compilation import check_compile
 from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 from tpnet_dist.training.weights_file import read_state, start_from
@@ -75,8 +76,7 @@ class Preflight:
     def require_fits(self) -> None:
         """Refuse to train what does not fit."""
         needed, events = self.needed, f"{self.config.training.batch_size:,} events"
-        causes = "training.batch_size, model.neighbors or memory.width"
-        step = Part(f"a step of {events} at least", needed.step, causes)
+        step = Part(f"a step of {events} at least", needed.step, self._causes_of_step())
         self._require_fits([Part("the model", needed.weights, "model.channels"), step])
 
     def require_fits_to_evaluate(self) -> None:
@@ -85,25 +85,50 @@ class Preflight:
 
     def _require_fits(self, computed_with: list[Part], *, command: str = "") -> None:
         """Rows may lie on the host while a GPU computes."""
+        setting, rows, beside = self._largest_setting(), self._rows(), self._parts_beside()
         if self.row_memory.is_host == self.memory.is_host:
-            self.memory.require_fits(
-                [self._rows(), *computed_with, *self._parts_beside()], self.width, command=command
-            )
+            self.memory.require_fits([*rows, *computed_with, *beside], setting, command=command)
             return
-        self.row_memory.require_fits([self._rows(), *self._parts_beside()], self.width, command=command)
-        self.memory.require_fits(computed_with, self.width, command=command)
+        if rows or beside:
+            self.row_memory.require_fits([*rows, *beside], setting, command=command)
+        self.memory.require_fits(computed_with, setting, command=command)
 
-    def _rows(self) -> Part:
-        nodes = memory_nodes(self.config, self.opened.log)
+    def _rows(self) -> list[Part]:
+        if not needs_of(self.config).rows:
+            return []
+        text = f"rows of {memory_nodes(self.config, self.opened.log):,} nodes take"
         elsewhere = "" if self.row_memory.is_host else "set memory.rows_on to host"
-        return Part(
-            f"rows of {nodes:,} nodes take", self.needed.rows, "memory.width or memory.hops", elsewhere
-        )
+        return [Part(text, self.needed.rows, "memory.width or memory.hops", elsewhere)]
 
     def _parts_beside(self) -> list[Part]:
         """Return what else lies where rows do."""
         neighbors = [Part("neighbours", self.needed.neighbors)] if self.row_memory.is_host else []
-        return [*neighbors, Part("clocks", self.needed.clocks)]
+        clocks = [Part("clocks", self.needed.clocks)] if needs_of(self.config).rows else []
+        return [*neighbors, *clocks]
+
+    def _largest_setting(self) -> str:
+        """Return what is named first where something does not fit."""
+        if needs_of(self.config).rows:
+            return f"memory.width {self.width}"
+        sequence = sequence_length_of(self.config)
+        return f"model.name {self.config.model.name}" if sequence is None else "{} {}".format(*sequence)
+
+    def _causes_of_step(self) -> str:
+        """Return settings that make a step smaller; of long sequences how short they must be."""
+        if needs_of(self.config).rows:
+            return "training.batch_size, model.neighbors or memory.width"
+        sequence = sequence_length_of(self.config)
+        if sequence is None:
+            return "training.batch_size or model.neighbors"
+        log, ranks = self.opened.log.shape, self.slices.num_ranks
+        beside = sum(size for name, size in self.needed.parts() if name not in ("step", "borrowed"))
+        if not self.memory.is_host:
+            beside -= self.needed.neighbors
+        longest = longest_that_fits(
+            self.config,
+            lambda config: step_bytes_of(config, log, ranks) + beside <= self.memory.free_per_rank,
+        )
+        return "training.batch_size" if longest is None else f"it to {longest}, lower training.batch_size"
 
     def show(self, console: Console) -> None:
         log = self.opened.log

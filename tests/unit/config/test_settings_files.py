@@ -17,6 +17,7 @@ from tpnet_dist.config.keys import config_keys
 from tpnet_dist.config.schema import Config, DataConfig, EvaluationConfig, MemoryConfig, TrainingConfig
 from tpnet_dist.config.toml_files import preset_names, read_config, write_config
 from tpnet_dist.config.train_args import BUILTIN_PRESET, parse_train
+from tpnet_dist.models.registry import MODELS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -78,6 +79,32 @@ def test_a_preset_has_the_papers_decay_and_sampling(name: str) -> None:
     config = parse_train(["data", "--preset", name]).config
     assert name in DECAYS[config.memory.decay]
     assert config.model.sampling == ("uniform" if name == "can_parl" else "recent")
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if model != "tpnet"])
+def test_presets_have_settings_for_every_model(model: str) -> None:
+    """All thirteen do, and no model has the same on all of them."""
+    papers = [name for names in DECAYS.values() for name in names]
+    configs = {name: parse_train(["data", "--preset", name, "--model.name", model]).config for name in papers}
+    assert all(config.model.name == model for config in configs.values())
+    assert len({str(config.model) for config in configs.values()}) > 1
+
+
+PUBLISHED_SETTINGS: dict[tuple[str, str], dict[str, object]] = {
+    ("can_parl", "dygformer"): {"sequence_length": 2048, "patch_size": 64, "dropout": 0.1},
+    ("reddit", "dygformer"): {"sequence_length": 64, "patch_size": 2, "dropout": 0.2},
+    ("us_legis", "tcl"): {"dropout": 0.3, "sampling": "uniform", "neighbors": 20},
+    ("un_trade", "tgat"): {"dropout": 0.1, "sampling": "uniform", "neighbors": 20, "layers": 2},
+    ("lastfm", "cawn"): {"neighbors": 128, "dropout": 0.1, "sampling": "time_interval_aware"},
+    ("wikipedia", "graphmixer"): {"neighbors": 30, "dropout": 0.5, "sampling": "recent"},
+}
+
+
+@pytest.mark.parametrize(("preset", "model"), PUBLISHED_SETTINGS)
+def test_presets_have_the_published_settings(preset: str, model: str) -> None:
+    settings = parse_train(["data", "--preset", preset, "--model.name", model]).config.model
+    wanted = PUBLISHED_SETTINGS[preset, model]
+    assert {name: getattr(settings, name) for name in wanted} == wanted
 
 
 def test_presets_the_papers_tables_and_the_style_of_reports_are_found_in_an_installed_wheel(

@@ -1,6 +1,7 @@
 """GraphMixer: its size is the published one, and what is cut or padded changes no score."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from tpnet_dist.models.registry import spec_named
 B, S, M = 6, 3, 4
 
 
-def small_model(**sizes: int) -> GraphMixer:
+def small_model(**sizes: Any) -> GraphMixer:
     torch.manual_seed(0)
     return GraphMixer(neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes).eval()
 
@@ -75,3 +76,46 @@ def test_foreign_weights_are_refused() -> None:
     assert names is not None
     with pytest.raises(ValueError, match="no weight of GraphMixer"):
         names.load(small_model(), {"0.strange": torch.zeros(1)})
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_corrected_leaves_empty_slots_out(training: bool) -> None:
+    """What stands in them does not matter, nor that there are any but for the weights of their places."""
+    model, batch = small_model(profile="corrected", edge_width=2, dropout=0.0), random_batch()
+    model.train(training)
+    mask_BSM = batch.neighbor_mask_BSM
+    changed = replace(
+        batch,
+        elapsed_BSM=batch.elapsed_BSM.where(mask_BSM, 7.0),
+        edge_features_BSMF=torch.where(mask_BSM[..., None], batch.edge_features_BSMF, 5.0),
+    )
+    assert torch.equal(model(batch), model(changed))
+    published = small_model(edge_width=2, dropout=0.0)
+    full = replace(batch, neighbor_mask_BSM=torch.ones_like(mask_BSM))
+    torch.testing.assert_close(model(full), published(full))
+    assert not torch.allclose(model(batch), published(batch))
+
+
+def test_corrected_mean_of_tokens_is_that_of_those_which_are_there() -> None:
+    model, batch = small_model(profile="corrected", edge_width=2), random_batch()
+    with torch.no_grad():
+        for name, weight in model.mixer.named_parameters():
+            # a mixer that adds nothing
+            if "second" in name:
+                weight.zero_()
+        mask_BSM1 = batch.neighbor_mask_BSM[..., None]
+        inputs = [batch.edge_features_BSMF, model.time_encoding(batch.elapsed_BSM)]
+        tokens = model.tokens(torch.cat(inputs, -1)) * mask_BSM1
+        mean = tokens.sum(2) / mask_BSM1.sum(2).clamp(min=1)
+        torch.testing.assert_close(model.embed(batch), model.output(mean))
+
+
+def test_corrected_mean_of_features_is_divided_once() -> None:
+    batch = random_batch()
+    published, corrected = (small_model(node_width=3, profile=name) for name in ("published", "corrected"))
+    assert batch.neighbor_means_BSF is not None
+    larger = replace(batch, neighbor_means_BSF=batch.neighbor_means_BSF * 5)
+    full = torch.ones_like(batch.neighbor_mask_BSM)
+    torch.testing.assert_close(
+        published(replace(larger, neighbor_mask_BSM=full)), corrected(replace(batch, neighbor_mask_BSM=full))
+    )

@@ -85,3 +85,14 @@ def test_a_self_loop_gives_two_entries() -> None:
     found = neighbors.recent(torch.tensor([1]), torch.tensor([1]), count=3)
     assert found.ids_BM.tolist() == [[-1, 1, 1]]
     assert found.times_BM.tolist() == [[0, 4, 4]]
+
+
+def test_the_longest_history_is_that_of_one_index_of_all_events() -> None:
+    whole, several = index_of(0, EVENTS, NODES), grown(250, [100, 50])
+    node_B = torch.arange(NODES).repeat(40)
+    before_B = torch.arange(len(node_B)) * EVENTS // len(node_B)
+    asked = Queries(node_B, before_B), torch.arange(len(node_B)) % 7, 8
+    assert torch.equal(several.longest(*asked), whole.longest(*asked))
+    assert several.longest_of_all() == whole.max_degree
+    none_later = grown(EVENTS, [])
+    assert none_later.longest_of_all() == none_later.index.max_degree

@@ -6,6 +6,7 @@ import pytest
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
+from tpnet_dist.models.dygformer.config import DyGFormerConfig
 from tpnet_dist.models.registry import spec_of
 from tpnet_dist.sizing.memory_sizes import step_bytes_of
 from tpnet_dist.sizing.model_cost import few_events, scoring_cost, training_cost, weight_count
@@ -64,3 +65,11 @@ def test_what_a_run_refuses_to_start_without_is_most_of_what_a_step_takes(
     cost = training_cost(config, LOG, 200)
     assert 0.6 < step_bytes_of(config, LOG, 1) / (cost.saved_bytes + 2 * cost.largest_bytes) <= 1
     assert step_bytes_of(config, LOG, 4) == step_bytes_of(config, LOG, 1) / 4
+
+
+@pytest.mark.parametrize(("sequence_length", "patch_size"), [(32, 1), (256, 8), (512, 16)])
+def test_what_dygformer_keeps_is_most_of_what_its_step_takes(sequence_length: int, patch_size: int) -> None:
+    model = DyGFormerConfig(sequence_length=sequence_length, patch_size=patch_size)
+    config = Config(model=model)
+    cost = training_cost(config, LOG, 200)
+    assert 0.6 < step_bytes_of(config, LOG, 1) / (cost.saved_bytes + 2 * cost.largest_bytes) <= 1

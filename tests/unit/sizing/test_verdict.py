@@ -7,6 +7,7 @@ import pytest
 from tests.support.training_runs import SMALL_MODEL
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
+from tpnet_dist.models.dygformer.config import DyGFormerConfig
 from tpnet_dist.neighbors.build import MAX_EVENTS
 from tpnet_dist.sizing.devices import Device, device_named
 from tpnet_dist.sizing.rank_bytes import rank_bytes
@@ -161,3 +162,15 @@ def test_on_cores_everything_is_in_one_memory_that_ranks_share() -> None:
     sizes = rank_bytes(CONFIG, LogShape.random(100_000), 2, cores)
     [host] = bytes_by_place(sizes, cores, 2)
     assert (host.place, host.needed) == ("host", 2 * sizes.total)
+
+
+def test_shorter_sequences_are_a_remedy_where_they_fit() -> None:
+    log, model = LogShape.random(100_000), DyGFormerConfig(sequence_length=4096, patch_size=64)
+    short = Config(model=replace(model, sequence_length=1024))
+    needed = rank_bytes(short, log, 1, GPU).on("device", GPU)
+    device = replace(GPU, memory_bytes=needed)
+    assert fits(short, log, 1, device)
+    assert not fits(Config(model=model), log, 1, device)
+    assert "--model.sequence-length 1024 instead of 4096 (shorter histories)" in remedies(
+        Config(model=model), log, 1, device
+    )

@@ -14,6 +14,7 @@ from tests.unit.models.small_models import EDGE_WIDTH, NODE_WIDTH, M, random_bat
 from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.models.cawn.model import CAWN
 from tpnet_dist.models.common.loss import links_loss, split_logits
+from tpnet_dist.models.dygformer.model import DyGFormer
 from tpnet_dist.models.graphmixer.model import GraphMixer
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.registry import MODELS
@@ -89,6 +90,7 @@ def test_compiled_weights_have_the_names_they_have_without() -> None:
 WIDTHS = {"node_width": NODE_WIDTH, "edge_width": EDGE_WIDTH, "time_width": 6, "channels": 8}
 OTHERS: dict[str, Callable[[], nn.Module]] = {
     "graphmixer": lambda: GraphMixer(neighbors=M, dropout=0.0, **{**WIDTHS, "node_width": 0}),
+    "dygformer": lambda: DyGFormer(part_channels=4, patch_size=2, dropout=0.0, **WIDTHS),
     "tcl": lambda: TCL(neighbors=M, dropout=0.0, **WIDTHS),
     "tgat": lambda: TGAT(layers=2, dropout=0.0, **WIDTHS),
     "cawn": lambda: CAWN(neighbors=M, position_width=8, heads=2, dropout=0.0, **WIDTHS),

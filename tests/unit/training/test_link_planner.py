@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.event_logs import random_log
+from tests.support.event_logs import random_log, write_log
 from tests.support.given_negatives import GivenNegatives
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import LinkPlanner
@@ -175,3 +175,49 @@ def test_rows_are_read_at_the_last_recorded_time_with_a_padding_node(log: EventL
         before = float(request.events.time_B[-1])
         block = request.note.blocks[0]
         assert (request.note.nodes_U[block.neighbors_BSM[~block.mask_BSM]] == NODES).all()
+
+
+def asking_for_the_longest(log: EventLog, slots: int = 50) -> LinkPlanner:
+    return replace(planner_of(log), needs=Needs(neighbors=slots, longest_history=True))
+
+
+@pytest.mark.parametrize("events_per_piece", [None, 3])
+def test_pieces_know_the_longest_history_of_their_whole_batch(
+    log: EventLog, events_per_piece: int | None
+) -> None:
+    events, batch_size = log.read(0, EVENTS), 20
+    destinations = (events.src, events.dst, np.arange(EVENTS) % NODES)
+    requests = requests_of(asking_for_the_longest(log), batch_size, events_per_piece=events_per_piece)
+    assert len(requests) > (5 if events_per_piece else 4)
+    for planned in (request.note for request in requests):
+        longest_BS = planned.blocks[0].longest_BS
+        assert longest_BS is not None
+        start = int(planned.events_B[0]) // batch_size * batch_size
+        batch = range(start, min(start + batch_size, EVENTS))
+        wanted = [
+            max(len(met_before(events, nodes[event], events.time[event])) for event in batch)
+            for nodes in destinations
+        ]
+        assert longest_BS.tolist() == [wanted] * len(planned)
+
+
+def test_the_longest_history_is_not_longer_than_there_are_slots(log: EventLog) -> None:
+    blocks = [request.note.blocks[0] for request in requests_of(asking_for_the_longest(log, slots=4))]
+    assert max(int(block.longest_BS.max()) for block in blocks if block.longest_BS is not None) == 4
+
+
+def test_in_float32_times_are_rounded_before_they_are_subtracted(tmp_path: Path) -> None:
+    start = 2**30 + 5
+    log = write_log(tmp_path, [0, 0, 0], [1, 1, 1], [start, start + 50, start + 133])
+    rounded = replace(planner_of(log), needs=Needs(neighbors=2, float32_times=True))
+    exact = planner_of(log)
+    view = EventView(log, 0, 3)
+    [[found], [plain]] = (list(each.requests(view, plan_by_events(3, 3))) for each in (rounded, exact))
+    times = np.array([start, start + 50, start + 133], np.float64)
+    then = times.astype(np.float32).astype(np.float64)
+    block = found.note.blocks[0]
+    assert block.own_elapsed_B is not None
+    assert block.own_elapsed_B.tolist() == (times - then).tolist()
+    assert block.elapsed_BSM[2, 0].tolist() == (times[2] - then[:2]).tolist()
+    assert plain.note.blocks[0].own_elapsed_B is None
+    assert plain.note.blocks[0].elapsed_BSM[2, 0, -2:].tolist() == [133.0, 83.0]

@@ -17,6 +17,7 @@ from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.world import World
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.shards import EventColumns
+from tpnet_dist.models.dygformer.config import DyGFormerConfig
 from tpnet_dist.sizing import rank_memory
 from tpnet_dist.training import run
 from tpnet_dist.training.preflight import Preflight
@@ -146,3 +147,22 @@ def test_a_run_reads_the_log_once_to_open_it_and_twice_for_each_neighbour_index(
         else:
             run.evaluate(RunFolder(tmp_path), config, on_host)
     assert events_read == [wanted + 2 * (opened.split.train.stop + len(opened.log))]
+
+
+def test_sequences_that_do_not_fit_are_refused_with_the_length_that_does(
+    config: Config, on_host: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = DyGFormerConfig(sequence_length=4096, patch_size=64)
+    long, short = (
+        replace(config, model=replace(model, sequence_length=length), training=replace(config.training))
+        for length in (4096, 1024)
+    )
+    needed = Preflight.of(short, on_host).needed
+    make_free(monkeypatch, sum(size for _, size in needed.parts()))
+    Preflight.of(short, on_host)
+    with refused() as error:
+        Preflight.of(long, on_host)
+    assert "lower it to 1024" in str(error.value)
+    make_free(monkeypatch, needed.weights)
+    with refused():
+        Preflight.of(long, on_host)

@@ -65,11 +65,11 @@ class ChannelMixing(nn.Module):
             mixed_MZK = linear(dropout.drop_(F.gelu(first(normal_MZK))), *scaled)
         return dropout.add(x_MZK, mixed_MZK)
 
-    def pooled(self, x_MZK: Tensor) -> Tensor:
+    def pooled(self, x_MZK: Tensor, share_MZ: Tensor | None) -> Tensor:
         """Return the mean over tokens if nothing is dropped: the last layer comes after it, on M times
         fewer."""
         hidden_MZH = F.gelu(self.first(self._normal(x_MZK)))
-        pooled_ZK: Tensor = x_MZK.mean(0) + self.second(hidden_MZH.mean(0))
+        pooled_ZK: Tensor = _mean(x_MZK, share_MZ) + self.second(_mean(hidden_MZH, share_MZ))
         return pooled_ZK
 
     def _normal(self, x_MZK: Tensor) -> Tensor:
@@ -102,15 +102,21 @@ class Mixer(nn.Module):
         ] * num_layers
         """The masks that dropout is asked for, in this order."""
 
-    def forward(self, x_MZK: Tensor, dropout: Dropout) -> Tensor:
+    def forward(self, x_MZK: Tensor, dropout: Dropout, share_MZ: Tensor | None = None) -> Tensor:
+        """`share_MZ`: of each token in the mean, together 1; None: the same for all."""
         dropout.expect(self.masks, x_MZK.shape[1])
         for number, layer in enumerate(self.layers, start=1):
             assert isinstance(layer, MixerLayer)
             x_MZK = layer.tokens(x_MZK, dropout)
             if number == len(self.layers) and dropout.keeps_all:
-                return layer.channels.pooled(x_MZK)
+                return layer.channels.pooled(x_MZK, share_MZ)
             x_MZK = layer.channels(x_MZK, dropout)
-        return x_MZK.mean(0)
+        return _mean(x_MZK, share_MZ)
+
+
+def _mean(x_MZK: Tensor, share_MZ: Tensor | None) -> Tensor:
+    """Over the tokens."""
+    return x_MZK.mean(0) if share_MZ is None else (x_MZK * share_MZ[..., None].to(x_MZK.dtype)).sum(0)
 
 
 def _along_tokens(x_MZK: Tensor, weight_HM: Tensor, bias_H: Tensor) -> Tensor:

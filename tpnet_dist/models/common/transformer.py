@@ -1,5 +1,6 @@
 """Transformer blocks: attention and a feed-forward layer, each added to its input, with norms around them."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -7,7 +8,7 @@ from tpnet_dist.models.common.attention import Attention
 from tpnet_dist.models.common.dropout import Dropout
 from tpnet_dist.models.common.feed_forward import Activation, feed_forward
 from tpnet_dist.models.common.linear import AlignedLinear, linear
-from tpnet_dist.models.common.precision import at_least_float32
+from tpnet_dist.models.common.precision import at_least_float32, in_product_type
 
 
 class TransformerBlock(nn.Module):
@@ -65,3 +66,29 @@ class PostNormBlock(TransformerBlock):
         channels = inputs.in_features
         rows = slice(0, channels) if queries else slice(channels, None)
         return linear(x_ZMK, inputs.weight[rows], inputs.bias[rows])
+
+
+class PreNormBlock(TransformerBlock):
+    """Norms before attention and before the feed-forward layers, GELU between these."""
+
+    def forward(self, x_ZMK: Tensor, bias_ZM: Tensor | None, dropout: Dropout) -> Tensor:
+        """Tokens of a sequence attend to one another."""
+        mixed_ZMK = self._attended(x_ZMK, bias_ZM, dropout)
+        [normal_ZMK] = in_product_type(self._normal(1, mixed_ZMK))
+        return dropout.add(mixed_ZMK, self._fed_forward(normal_ZMK, dropout, "gelu"))
+
+    def pooled(self, x_ZMK: Tensor, bias_ZM: Tensor | None, share_ZQM: Tensor, dropout: Dropout) -> Tensor:
+        """Means of the tokens by their shares, which add up to 1: (Z, Q, K). Where nothing is dropped, the
+        last layer comes after the mean, on fewer."""
+        if not dropout.keeps_all:
+            return torch.bmm(share_ZQM, self(x_ZMK, bias_ZM, dropout))
+        mixed_ZMK = self._attended(x_ZMK, bias_ZM, dropout)
+        hidden_ZMH = F.gelu(self.first(self._normal(1, mixed_ZMK)))
+        mixed_ZQK, hidden_ZQH = torch.bmm(share_ZQM, mixed_ZMK), torch.bmm(share_ZQM, hidden_ZMH)
+        pooled_ZQK: Tensor = mixed_ZQK + self.second(hidden_ZQH)
+        return pooled_ZQK
+
+    def _attended(self, x_ZMK: Tensor, bias_ZM: Tensor | None, dropout: Dropout) -> Tensor:
+        query_ZMK, key_ZMK, value_ZMK = self.attention.inputs(self._normal(0, x_ZMK)).chunk(3, -1)
+        attended_ZMK = self.attention.attend(query_ZMK, key_ZMK, value_ZMK, bias_ZM, dropout)
+        return dropout.add(x_ZMK, self._after_attention(attended_ZMK, dropout))

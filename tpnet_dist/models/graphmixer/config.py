@@ -14,6 +14,9 @@ class GraphMixerConfig(ModelConfig):
 
     name: str = "graphmixer"
     """The name of the model."""
+    profile: Literal["published", "corrected"] = "published"
+    """published: as the released code computes it, where empty slots take part as tokens and in their mean,
+    and the mean of further neighbours' features is divided by their number twice; corrected: neither."""
     neighbors: int = 20
     """Recent interactions of each end."""
     sampling: Literal["recent", "uniform"] = "recent"

@@ -5,10 +5,12 @@
     both → embedding of an end; two embeddings → logit
 
 An end's embedding does not depend on the other end, so it is computed once however many links it is in.
-Empty slots take part as tokens and in the mean, as in the published code.
+In profile `published` empty slots take part as tokens and in the mean, and the mean over neighbours' features
+is divided by their number once more, as in the released code; in `corrected` neither is so.
 """
 
 import math
+from typing import Literal
 
 import numpy as np
 import torch
@@ -36,11 +38,13 @@ class GraphMixer(nn.Module):
         mixer_layers: int = 2,
         dropout: float = 0.5,
         time_gap: int = 2000,
+        profile: Literal["published", "corrected"] = "published",
         bfloat16: bool = False,
     ) -> None:
         super().__init__()
         self.node_width, self.edge_width = node_width, edge_width
-        self.dropout, self.time_gap, self.in_bfloat16 = dropout, time_gap, bfloat16
+        self.dropout, self.in_bfloat16, self.leaves_out_empty = dropout, bfloat16, profile == "corrected"
+        self.mean_divisor = time_gap if profile == "published" else 1
         self.time_encoding = FrozenTimeEncoding(time_width)
         self.tokens = AlignedLinear(edge_width + time_width, channels)
         self.mixer = Mixer(mixer_layers, neighbors, channels)
@@ -62,28 +66,29 @@ class GraphMixer(nn.Module):
         """Embeddings of all ends: (B, S, K)."""
         shape_BSM = batch.neighbor_mask_BSM.shape
         mask_BSM1 = sent(batch.neighbor_mask_BSM, batch.ends_BS.device)[..., None]
+        dropout = dropout_for(batch, self.dropout, training=self.training)
         inputs = [self.time_encoding(batch.elapsed_BSM) * mask_BSM1]
         if self.edge_width:
             assert batch.edge_features_BSMF is not None, f"edge features of width {self.edge_width} expected"
             inputs.insert(0, batch.edge_features_BSMF)
-        tokens_BSMK = self.tokens(torch.cat(inputs, -1))
-        tokens_MZK = tokens_BSMK.flatten(0, 1).transpose(0, 1).contiguous()
-        parts = [
-            self.mixer(tokens_MZK, dropout_for(batch, self.dropout, training=self.training)).view(
-                *shape_BSM[:2], -1
+        tokens_BSMK, share_MZ = self.tokens(torch.cat(inputs, -1)), None
+        if self.leaves_out_empty:
+            tokens_BSMK, share_MZ = (
+                tokens_BSMK * mask_BSM1,
+                _share_of_each(mask_BSM1[..., 0].flatten(0, 1).t()),
             )
-        ]
+        tokens_MZK = tokens_BSMK.flatten(0, 1).transpose(0, 1).contiguous()
+        parts = [self.mixer(tokens_MZK, dropout, share_MZ).view(*shape_BSM[:2], -1)]
         if self.node_width:
             parts.append(self._node_part(batch))
         embedding_BSK: Tensor = self.output(torch.cat(parts, -1))
         return embedding_BSK
 
     def _node_part(self, batch: LinkBatch) -> Tensor:
-        """The published code divides the mean over neighbours by their number once more."""
         features_UF, means_BSF = batch.node_features_UF, batch.neighbor_means_BSF
         assert features_UF is not None, f"node features of width {self.node_width} expected"
         assert means_BSF is not None, "means of neighbours' features expected"
-        return features_UF[batch.ends_BS] + means_BSF / self.time_gap
+        return features_UF[batch.ends_BS] + means_BSF / self.mean_divisor
 
 
 class FrozenTimeEncoding(nn.Module):
@@ -101,6 +106,12 @@ class FrozenTimeEncoding(nn.Module):
     def forward(self, elapsed: Tensor) -> Tensor:
         """(…) → (…, width). The product is rounded before the phase is added: at large Δt that matters."""
         return torch.cos(elapsed[..., None].to(self.frequency.dtype) * self.frequency + self.phase)
+
+
+def _share_of_each(mask_MZ: Tensor) -> Tensor:
+    """In the mean over those that are there; where none is, all tokens are alike."""
+    mask_MZ = mask_MZ | ~mask_MZ.any(0)
+    return mask_MZ / mask_MZ.sum(0)
 
 
 def _draw_for(layer: nn.Linear, fan_in: int) -> None:

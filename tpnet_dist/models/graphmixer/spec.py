@@ -22,6 +22,7 @@ def _build(config: Config, log: LogShape) -> nn.Module:
         mixer_layers=model.mixer_layers,
         dropout=model.dropout,
         time_gap=model.time_gap,
+        profile=model.profile,
         bfloat16=config.training.precision == "bfloat16",
     )
 

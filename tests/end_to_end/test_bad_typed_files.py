@@ -227,7 +227,7 @@ def test_list_columns_are_features(tmp_path: Path) -> None:
     convert(tmp_path / "log.parquet", tmp_path / "out", "--features", "w,emb")
     log = EventLog(tmp_path / "out")
     assert log.edge_features is not None
-    assert log.edge_features.tolist() == [[0.5, 1.0, 2.0], [1.5, 3.0, 4.0], [2.5, 5.0, 6.0]]
+    assert log.edge_features[:].tolist() == [[0.5, 1.0, 2.0], [1.5, 3.0, 4.0], [2.5, 5.0, 6.0]]
     preparation = log.manifest.preparation
     assert preparation is not None
     assert preparation.feature_names == ("w", "emb[0]", "emb[1]")
@@ -302,7 +302,7 @@ def test_folders_of_hive_give_features(tmp_path: Path, suffix: str) -> None:
     convert(tmp_path / "raw", tmp_path / "out", "--features", "hour")
     log = EventLog(tmp_path / "out")
     assert rows(log) == [(1, 2, 0), (1, 2, 1)]
-    assert log.edge_features is not None and log.edge_features.tolist() == [[3.0], [10.0]]
+    assert log.edge_features is not None and log.edge_features[:].tolist() == [[3.0], [10.0]]
 
 
 def test_a_bad_row_in_a_folder_of_hive_is_named(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_gaps_of_list_columns_are_filled(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "log.parquet")
     convert(tmp_path / "log.parquet", tmp_path / "out", "--features", "emb", "--fill", "mean")
     features = EventLog(tmp_path / "out").edge_features
-    assert features is not None and features.tolist() == [[1.0, 2.0], [3.0, 2.0], [5.0, 2.0]]
+    assert features is not None and features[:].tolist() == [[1.0, 2.0], [3.0, 2.0], [5.0, 2.0]]
 
 
 def test_dates_of_text_go_together_whatever_holds_them(tmp_path: Path) -> None:

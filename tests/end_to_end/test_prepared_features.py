@@ -25,7 +25,7 @@ def converted(tmp_path: Path, text: str, *flags: str) -> EventLog:
 
 def features(log: EventLog) -> list[list[float]]:
     assert log.edge_features is not None
-    values: list[list[float]] = log.edge_features.round(5).tolist()
+    values: list[list[float]] = log.edge_features[:].round(5).tolist()
     return values
 
 
@@ -137,7 +137,9 @@ def test_node_features_follow_the_ids(tmp_path: Path, form: str) -> None:
     assert "1 of 3 nodes have no line there and get zeros, 1 lines are of no node" in done.stdout
     log = EventLog(tmp_path / "out")
     assert log.node_features is not None
-    by_name = dict(zip(log.raw_ids().column("raw_id").to_pylist(), log.node_features.tolist(), strict=True))
+    by_name = dict(
+        zip(log.raw_ids().column("raw_id").to_pylist(), log.node_features[:].tolist(), strict=True)
+    )
     assert by_name == {"a": [30, 1], "b": [40, 2], "c": [0, 0]}
 
 

@@ -94,8 +94,10 @@ class CheckedFeatures:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: npt.NDArray[np.int64] | slice, /) -> Features:
-        self._require(rows)
+    def __getitem__(self, rows: Any, /) -> Features:  # noqa: ANN401 — whatever numpy takes
+        which = rows[0] if isinstance(rows, tuple) else rows
+        is_plain = isinstance(which, slice) or (isinstance(which, np.ndarray) and which.dtype.kind == "i")
+        self._require(which if is_plain else np.atleast_1d(np.arange(len(self))[which]))
         found: Features = self._features[rows]
         return found
 

@@ -209,7 +209,7 @@ def test_labels_and_features_follow_their_events_through_sorting(tmp_path: Path,
     assert [row[0] for row in rows(log)] == order
     assert log.read(0, 500).label.tolist() == [i % 3 for i in order]
     assert log.edge_features is not None
-    assert log.edge_features.tolist() == [[i / 2, -i] for i in order]
+    assert log.edge_features[:].tolist() == [[i / 2, -i] for i in order]
 
 
 def test_jodie_rows_have_more_fields_than_the_header_names(tmp_path: Path) -> None:

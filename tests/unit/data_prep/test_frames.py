@@ -77,7 +77,10 @@ def test_temporal_data_is_taken_with_its_messages(tmp_path: Path) -> None:
     )
     log = data_prep.convert(data, tmp_path / "out")
     assert log.read(0, 2).time.tolist() == [7, 9]
-    assert log.edge_features is not None and log.edge_features.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert log.edge_features is not None and log.edge_features[:].tolist() == [
+        [1.0, 0.0],
+        [0.0, 1.0],
+    ]
 
 
 def test_node_features_may_be_a_table_in_memory(frame: pl.DataFrame, tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_node_features_may_be_a_table_in_memory(frame: pl.DataFrame, tmp_path: P
 def test_names_of_columns_may_hold_commas_and_positions_be_numbers(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a": [1], "b": [2], "c": [3], "x, y": [0.5], "z": [0.25]})
     log = data_prep.convert(frame, tmp_path / "out", src=0, dst=1, time=2, features=["x, y", "z"])
-    assert log.edge_features is not None and log.edge_features.tolist() == [[0.5, 0.25]]
+    assert log.edge_features is not None and log.edge_features[:].tolist() == [[0.5, 0.25]]
 
 
 def test_several_paths_and_options_are_taken(frame: pl.DataFrame, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tpnet_dist.models.dygformer.sequences import (
     sequences_of,
 )
 from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.spans import relative_encoding
 
 _MOST_PLACES = 1 << 17
 """Whose features and times are worked on at once."""
@@ -116,8 +117,9 @@ class DyGFormer(nn.Module):
         source = sequences_of(batch, slice(0, 1), part.source_length)
         target = sequences_of(batch, slice(1, None), part.target_length)
         own_ZMK = of_links(self._own_parts(batch, source), self._own_parts(batch, target), num_targets)
-        counts_ZT2 = counts_of(nodes_of_links(source, target, num_targets), part.source_length)
-        shared_ZMK = self.co_occurrence.patches(counts_ZT2, self.counts, self.patch_size)
+        with relative_encoding():
+            counts_ZT2 = counts_of(nodes_of_links(source, target, num_targets), part.source_length)
+            shared_ZMK = self.co_occurrence.patches(counts_ZT2, self.counts, self.patch_size)
         x_ZMK = torch.cat([own_ZMK, shared_ZMK], -1)
         if self.profile == "corrected":
             return self._masked(x_ZMK, source, target, num_targets)

@@ -17,6 +17,7 @@ MOST_KERNELS, MOST_COPIES = 600, 16
 """Of a step in the default depth. TPNet's own budget is in `test_step_counts`."""
 CAWN = {"position_width": 8, "edge_channels": 8, "heads": 2}
 SMALL: dict[str, dict[str, Any]] = {
+    "dygformer": {"sequence_length": 8, "patch_size": 2, "part_channels": 4, "channels": 16, "time_width": 8},
     "graphmixer": {"neighbors": 4, "channels": 16, "time_width": 8},
     "tcl": {"neighbors": 4, "channels": 16, "time_width": 8},
     "tgat": {"neighbors": 3, "channels": 16, "time_width": 8},

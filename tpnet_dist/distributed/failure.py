@@ -87,8 +87,9 @@ class _End:
         if is_caused_by_a_peer(error):
             self.lost(str(error), timed_out=bool(_TIMED_OUT.search(str(error))))
         traceback.print_exc()
-        tell_launcher(traceback.format_exc())
-        self.heartbeat.announce(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        tell_launcher(said)
+        self.heartbeat.announce(said)
         leave(DEFECT)
 
     def watch(self) -> None:

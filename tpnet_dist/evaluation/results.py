@@ -5,7 +5,7 @@ docs/results-format.md describes the file. Nothing here needs torch: reports rea
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -173,7 +173,9 @@ class Results:
 
     @cached_property
     def _spread(self) -> tuple[SeedResults, SeedResults]:
-        mean, deviation = mean_and_deviation([to_json(seed) for seed in self.seeds.values()])
+        # probabilities are calibrated for the weights of one seed
+        of_seeds = [to_json(replace(seed, calibration=None)) for seed in self.seeds.values()]
+        mean, deviation = mean_and_deviation(of_seeds)
         if len(self.seeds) == 1:
             [only] = self.seeds.values()
             return only, only

@@ -32,7 +32,10 @@ def log_of(folder: Path, events: list[Event], nodes: int, *, events_per_shard=7,
     )
     ids = np.array([src, dst], np.int32)
     writer.append(EventColumns(*ids, np.array(time, time_dtype), np.zeros(len(time), np.float32)))
-    writer.finish(pa.table({"raw_id": np.arange(nodes)}), source={}, **finish)
+    names = {"raw_id": np.arange(nodes)}
+    if finish.get("bipartite"):
+        names["side"] = ["src" if node in src else "dst" for node in range(nodes)]
+    writer.finish(pa.table(names), source={}, **finish)
     return EventLog(folder)
 
 

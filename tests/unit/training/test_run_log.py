@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tpnet_dist.files.stored_json import LINE_CHECKSUM_KEY, sealed_line
 from tpnet_dist.training.metrics_file import METRICS_NAME
 from tpnet_dist.training.run_log import RunLog
 
@@ -12,6 +14,10 @@ from tpnet_dist.training.run_log import RunLog
 def steps_of(folder: Path) -> list[tuple[int, int]]:
     lines = map(json.loads, (folder / METRICS_NAME).read_text().splitlines())
     return [(line["seed"], line["step"]) for line in lines]
+
+
+def content_of(line: str) -> dict[str, Any]:
+    return {key: value for key, value in json.loads(line).items() if key != LINE_CHECKSUM_KEY}
 
 
 def write_steps(folder: Path, seed: int, after_step: int, last_step: int) -> None:
@@ -52,7 +58,7 @@ def test_figures_of_an_epoch_that_is_validated_again_go_away(
 def test_the_clock_goes_on_where_it_stood(tmp_path: Path) -> None:
     write_steps(tmp_path, seed=0, after_step=0, last_step=2)
     lines = (tmp_path / METRICS_NAME).read_text().splitlines()
-    late = [json.dumps({**json.loads(line), "seconds": 1000.0 + n}) for n, line in enumerate(lines)]
+    late = [sealed_line({**content_of(line), "seconds": 1000.0 + n}) for n, line in enumerate(lines)]
     (tmp_path / METRICS_NAME).write_text("\n".join([*late, ""]))
     write_steps(tmp_path, seed=0, after_step=1, last_step=3)
     write_steps(tmp_path, seed=1, after_step=0, last_step=1)

@@ -42,7 +42,13 @@ def test_an_interrupt_while_a_command_is_imported_is_one_line(module: str) -> No
     code = f"{wait} sys.orig_argv = ['python', '-m', {module!r}]; import {module.split('.')[0]}; "
     code += "print('imported', flush=True); time.sleep(60)"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell's background job ignores it, and so would what it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None and process.stdout.readline() == "imported\n"
     time.sleep(0.1)

@@ -21,6 +21,7 @@ from tpnet_dist.models.common.linear import linear
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
 from tpnet_dist.models.common.precision import in_product_type
 from tpnet_dist.models.common.predictor import LinkPredictor
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
 from tpnet_dist.models.common.transformer import PreNormBlock
 from tpnet_dist.models.dygformer.co_occurrence import CoOccurrence, counts_of
@@ -96,7 +97,7 @@ class DyGFormer(nn.Module):
         embedding_BC2K = torch.cat([self._embed(part, dropout) for part in parts], 1)
         if len(parts) > 1:
             targets = torch.tensor([target for part in parts for target in part.targets])
-            back = targets.argsort().to(embedding_BC2K.device, non_blocking=True)
+            back = sent(targets.argsort(), embedding_BC2K.device)
             embedding_BC2K = embedding_BC2K.index_select(1, back)
         return LinkEmbeddings(*embedding_BC2K.unbind(2))
 
@@ -124,7 +125,7 @@ class DyGFormer(nn.Module):
         if self.profile == "corrected":
             return self._masked(x_ZMK, source, target, num_targets)
         side_2M = self._side_of_tokens(source, x_ZMK)
-        share_2M = (side_2M / side_2M.sum(1, keepdim=True)).to(x_ZMK)
+        share_2M = sent((side_2M / side_2M.sum(1, keepdim=True)).to(x_ZMK.dtype), x_ZMK.device)
         return Tokens(x_ZMK, None, share_2M.expand(len(x_ZMK), -1, -1))
 
     def _masked(self, x_ZMK: Tensor, source: Sequences, target: Sequences, num_targets: int) -> Tokens:
@@ -134,7 +135,7 @@ class DyGFormer(nn.Module):
         share_Z2M = self._side_of_tokens(source, x_ZMK) & is_there_ZM[:, None]
         share_Z2M = share_Z2M / share_Z2M.sum(2, keepdim=True)
         device = x_ZMK.device
-        return Tokens(x_ZMK, bias_ZM.to(device, non_blocking=True), share_Z2M.to(x_ZMK, non_blocking=True))
+        return Tokens(x_ZMK, sent(bias_ZM, device), sent(share_Z2M.to(x_ZMK.dtype), device))
 
     def _side_of_tokens(self, source: Sequences, x_ZMK: Tensor) -> Tensor:
         """Whether each is of the source, and whether it is of the destination: (2, M), on the host."""

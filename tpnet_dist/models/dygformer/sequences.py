@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.link_batch import LinkBatch
 
 
@@ -79,9 +80,7 @@ def sequences_of(batch: LinkBatch, ends: slice, length: int) -> Sequences:
     # the last slot is the latest
     slot_F = (end_F + 1) * slots - filled_E[row_F] + place_F - row_F * length
     slot_F = slot_F.masked_fill_(is_own_F, 0)
-    place_F, end_F, slot_F, is_own_F = (
-        each.to(device, non_blocking=True) for each in (place_F, end_F, slot_F, is_own_F)
-    )
+    place_F, end_F, slot_F, is_own_F = (sent(each, device) for each in (place_F, end_F, slot_F, is_own_F))
     elapsed_F, own_B = _at(batch.elapsed_BSM, slot_F), batch.own_elapsed_B
     own_F = torch.zeros_like(elapsed_F) if own_B is None else own_B.index_select(0, end_F // num_ends)
     return Sequences(

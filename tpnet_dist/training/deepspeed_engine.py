@@ -141,6 +141,8 @@ def _import_deepspeed() -> Any:  # noqa: ANN401 — it has no types
     level = logging.INFO if _log.isEnabledFor(logging.DEBUG) else logging.WARNING
     logger.setLevel(level)
     for handler in logger.handlers:
-        handler.setLevel(level)
-        handler.setStream(sys.stderr)
+        # handlers that others added are theirs
+        if type(handler) is logging.StreamHandler:
+            handler.setLevel(level)
+            handler.setStream(sys.stderr)
     return deepspeed

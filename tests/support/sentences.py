@@ -6,7 +6,8 @@ After a change that is meant, write it anew and read the difference:
     .venv/bin/python -m pytest tests/unit/events --write-sentences
 
 `refused()` stands where `pytest.raises(InputError)` would, `sentence_of` (command_line) checks what a command
-prints, and `same_sentence` any other text. Folders of tests are shown as TMP, the checkout as ROOT.
+prints, and `same_sentence` any other text. Folders of tests are shown as TMP, the checkout
+as ROOT, and where real logs lie as SHARED.
 """
 
 import fcntl
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.shared_folder import SHARED
 from tpnet_dist.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +64,9 @@ class SaidByTest:
 
     def _shown(self, text: str) -> str:
         text = re.sub(rf"{re.escape(str(self.temporary))}/[^/\s;:,'\")]+", "TMP", text)
-        text = text.replace(str(ROOT), "ROOT").replace("\n", "\\n")
+        for folder, name in ((SHARED, "SHARED"), (ROOT, "ROOT")):
+            text = text.replace(str(folder), name)
+        text = text.replace("\n", "\\n")
         return _FOREIGN.sub("…", text)
 
 

@@ -129,6 +129,9 @@ def test_what_is_too_large_is_refused_before_it_is_read(server: ServingProcess, 
     for body in (large, iter([large])):  # with its length, and in chunks
         answer = server.client().send("POST", "/score", body)
         assert answer.status == 413
+    # a client that reads only after it has sent everything still gets the answer
+    body = b" " * 30_000_000
+    assert server.client().send("POST", "/score", body).status == 413
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as link:
         head = f"POST /score HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
         link.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n".encode())

@@ -1,6 +1,7 @@
 """Who may ask, and how much: checked before a request is read, let alone understood."""
 
 import asyncio
+import contextlib
 import hmac
 import ipaddress
 import time
@@ -14,6 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 OPEN_PATHS = frozenset({"/health", "/docs", "/openapi.json"})
 """Need no token; they say nothing of anybody."""
 _READING_SECONDS = 30.0
+_LINGER_SECONDS = 5.0
+"""How long the rest of a refused request is read and thrown away. A connection that is closed while data is
+still arriving is reset, and the client may lose the answer that says why."""
 _MEGABYTE = 1_000_000
 
 
@@ -23,6 +27,11 @@ class Refused(Exception):
     def __init__(self, status: int, detail: str, **headers: str) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, headers
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends with the answer, since the rest of the request is not wanted."""
+        return self.headers.get("connection") == "close"
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,10 @@ class Guard:
             await self.app(scope, _once(body, receive), send_on)
         except Refused as refused:
             answer = JSONResponse({"detail": refused.detail}, refused.status, refused.headers)
-            await answer(scope, receive, send_on)
+            if refused.closes:
+                await _answer_and_linger(answer, scope, receive, send_on)
+            else:
+                await answer(scope, receive, send_on)
         finally:
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.answered(path, status, time.perf_counter() - started)
@@ -142,6 +154,19 @@ def is_loopback(host: str) -> bool:
 def name_of(host: str) -> str:
     """Of a Host header: without the port."""
     return host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0].lower()
+
+
+async def _answer_and_linger(answer: JSONResponse, scope: Scope, receive: Receive, send: Send) -> None:
+    async def send_but_stay_open(message: Message) -> None:
+        is_body = message["type"] == "http.response.body"
+        await send({**message, "more_body": True} if is_body else message)
+
+    await answer(scope, receive, send_but_stay_open)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
+                pass
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _once(body: bytes, receive: Receive) -> Receive:

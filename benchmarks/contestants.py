@@ -136,7 +136,7 @@ class Trainer(Contestant):
             batch = next(rows)
             waits.lap()
             num_events = self.config.training.batch_size
-            self.parts.step([batch], num_batches=1, num_events=num_events, epoch=0)
+            self.parts.step([batch], num_batches=1, num_events=num_events)
             all_reduces.append(self.parts.step.engine.exposed_seconds())
             watch.lap()
         # let the pipeline's thread end
@@ -176,7 +176,9 @@ class Trainer(Contestant):
 
     def _planner(self, neighbors: ShardedNeighbors, universe: Universe) -> LinkPlanner:
         negatives = universe.negatives(["random"], KEY)
-        return self.data.planner(neighbors, negatives, key=KEY, padding_node=self.parts.padding_node)
+        return self.data.planner(
+            neighbors, negatives, key=KEY, padding_node=self.parts.padding_node, dropout=KEY
+        )
 
 
 class Published(Contestant):

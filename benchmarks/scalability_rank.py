@@ -186,12 +186,13 @@ class Case:
             slices=self.world.batch_slices(self.config.training.microbatches),
             key=KEY,
             padding_node=parts.padding_node,
+            dropout=KEY,
         )
 
     def _learn(self, planner: LinkPlanner, parts: RunModel, first: int) -> list[float]:
         watch = StopWatch()
         for batch in self._batches(planner, parts, first):
-            parts.step([batch], num_batches=1, num_events=self.config.training.batch_size, epoch=0)
+            parts.step([batch], num_batches=1, num_events=self.config.training.batch_size)
             self._wait_for_device()
             watch.lap()
         return watch.laps[WARM_UP_STEPS:]

@@ -42,7 +42,7 @@ from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
 from tpnet_dist.models.registry import MODELS, needs_of, spec_named, spec_of
-from tpnet_dist.models.spec import ModelSpec
+from tpnet_dist.models.spec import ModelSpec, weight_dtype
 from tpnet_dist.neighbors.index import Neighbors
 from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 from tpnet_dist.training.run_model import RunModel
@@ -219,6 +219,8 @@ class BaselineRank:
             neighbors=self.neighbors,
             needs=needs_of(self.config),
             sample_key=SampleKey(0, 0),
+            dropout=SampleKey(0, 0),
+            dtype=weight_dtype(self.config),
             negatives=[GivenNegatives(negatives, self.golden.first_event)],
         )
 
@@ -296,7 +298,7 @@ class BaselineRank:
         planned: PlannedLinks
         [(planned, rows)] = self._planned(to_ours(self.golden["train_negatives"].flatten()), 1)
         with step.engine.batch(is_last=True):
-            step._learn_from(planned, rows, self.golden.batch_size, 0)
+            step._learn_from(planned, rows, self.golden.batch_size)
         gradients = {
             name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
         }
@@ -308,7 +310,7 @@ class BaselineRank:
         golden = self.golden
         rows = self._planned(to_ours(golden["train_negatives"].flatten()), golden.num_steps)
         losses = [
-            self.parts.step(islice(rows, 1), num_batches=1, num_events=golden.batch_size, epoch=0).loss
+            self.parts.step(islice(rows, 1), num_batches=1, num_events=golden.batch_size).loss
             for _ in range(golden.num_steps)
         ]
         trained = self.names.to_published(self.parts.model)

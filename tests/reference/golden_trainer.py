@@ -25,6 +25,7 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.registry import needs_of
+from tpnet_dist.models.spec import weight_dtype
 from tpnet_dist.models.tpnet.published_names import load_published
 from tpnet_dist.neighbors.build import build_neighbor_index
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
@@ -66,6 +67,8 @@ class TrainerRank:
             neighbors=self.neighbors,
             needs=needs_of(self.config),
             sample_key=SampleKey(0, 0),
+            dropout=SampleKey(0, 0),
+            dtype=weight_dtype(self.config),
             negatives=[GivenNegatives(negatives, self.golden_model.first_event)],
             padding_node=self.parts.padding_node,
         )
@@ -108,7 +111,7 @@ class TrainerRank:
         )
         losses: list[Tensor] = []
         for _ in range(golden_model.num_steps):
-            outcome = self.parts.step(islice(rows, 1), num_batches=1, num_events=batch_size, epoch=0)
+            outcome = self.parts.step(islice(rows, 1), num_batches=1, num_events=batch_size)
             losses.append(outcome.loss)
         assert next(rows, None) is None, "as many batches as steps"
         return sum_over_ranks(torch.stack(losses)).numpy()

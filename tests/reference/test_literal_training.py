@@ -32,7 +32,7 @@ def losses_of_both(world: World, folder: str) -> tuple[list[float], list[float]]
     our_losses, their_losses = [], []
     rows_of_batches = rows_ahead(memory, islice(ours.to_learn, STEPS), prefetch=0)
     for (planned, rows), batch in zip(rows_of_batches, theirs.to_learn, strict=False):
-        outcome = step([(planned, rows)], num_batches=1, num_events=len(batch), epoch=0)
+        outcome = step([(planned, rows)], num_batches=1, num_events=len(batch))
         negative_B = planned.nodes_U[planned.blocks[0].ends_BS[:, 2]].numpy()
         our_losses.append(float(outcome.loss))
         their_losses.append(literal.learn(batch, negative_B, theirs.train_neighbors))

@@ -20,7 +20,7 @@ from torch import Tensor
 from tpnet_dist.batches.drafts import FURTHER, Draft, with_longest_histories
 from tpnet_dist.batches.event_batches import EventBatch, batches_to_record
 from tpnet_dist.batches.hops import FoundHop, further_hops
-from tpnet_dist.batches.links import LinkBlock, PlannedLinks, with_places
+from tpnet_dist.batches.links import PlannedLinks, with_places
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.features import LogFeatures
@@ -31,7 +31,8 @@ from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.pipeline import MemoryRequest
 from tpnet_dist.memory.run_length import MOST_BATCHES, in_runs
-from tpnet_dist.models.link_batch import Hop
+from tpnet_dist.models.common.dropout import event_keys
+from tpnet_dist.models.link_batch import Hop, LinkBatch
 from tpnet_dist.models.spec import Needs
 from tpnet_dist.neighbors.index import NeighborLookup, Neighbors
 from tpnet_dist.neighbors.samplers import SAMPLERS, Queries, together
@@ -72,6 +73,10 @@ class LinkPlanner:
     code, which also reads rows at the last recorded time; None: empty slots are left out."""
     later_features: FeatureRows | None = None
     """Edge features, where there are more events than in the log; None: the log's."""
+    dropout: SampleKey | None = None
+    """The seed and epoch by whose draws values are dropped; None: none are."""
+    dtype: torch.dtype = torch.float32
+    """The type of the model's weights, and of the features that meet them."""
 
     def requests(
         self,
@@ -182,11 +187,11 @@ class LinkPlanner:
         requests = []
         for draft, of_draft, hops in zip(drafts, found, self._further_hops(drafts, found), strict=True):
             slot_rows = hops[0].rows.slot_rows if hops else [None] * len(of_draft)
-            blocks = [
-                self._block(draft, number, neighbors, rows, next(means))
+            batches = [
+                self._batch(draft, number, neighbors, rows, next(means))
                 for number, (neighbors, rows) in enumerate(zip(of_draft, slot_rows, strict=True))
             ]
-            nodes_U, placed, placed_hops = with_places(blocks, list(self._hops(hops)))
+            nodes_U, placed, placed_hops = with_places(batches, list(self._hops(hops)))
             planned = PlannedLinks(
                 events_B=torch.from_numpy(draft.mine.index),
                 read_time_B=draft.read_time_B,
@@ -207,14 +212,14 @@ class LinkPlanner:
             for each in self.slices.microbatches(num_events)
         )
 
-    def _block(
+    def _batch(
         self,
         draft: Draft,
         number: int,
         found: Neighbors,
         rows_QM: Tensor | None,
         means_QF: Tensor | None,
-    ) -> LinkBlock:
+    ) -> LinkBatch:
         ends_BS = draft.ends[number]
         shape = (*ends_BS.shape, self.needs.neighbors)
         mask_BSM, ids_BSM = found.mask_BM.view(shape), found.ids_BM.view(shape)
@@ -222,17 +227,20 @@ class LinkPlanner:
         padding = ends_BS[:, :, None] if self.padding_node is None else torch.tensor(self.padding_node)
         # a copy, since Arrow's buffers may not be written to
         elapsed_BSM, own_B = self._elapsed(torch.tensor(draft.mine.columns.time), found.times_BM.view(shape))
-        return LinkBlock(
+        # events of further blocks drop otherwise than those of the first
+        keys_B = self._dropout_keys(torch.from_numpy(draft.mine.index))
+        return LinkBatch(
             ends_BS=ends_BS,
             neighbors_BSM=torch.where(mask_BSM, ids_BSM, padding),
-            mask_BSM=mask_BSM,
+            neighbor_mask_BSM=mask_BSM,
             elapsed_BSM=elapsed_BSM if rows_QM is not None else elapsed_BSM.float(),
             edge_features_BSMF=self._edge_features(found.events_BM.view(shape), mask_BSM),
-            neighbor_means_BSF=None if means_QF is None else means_QF.view(*ends_BS.shape, -1),
+            neighbor_means_BSF=None if means_QF is None else means_QF.view(*ends_BS.shape, -1).to(self.dtype),
             longest_BS=None if draft.longest is None else draft.longest[number].expand(ends_BS.shape),
             own_elapsed_B=own_B,
             repeats_BSM=found.repeats().view(shape) if self.needs.draws else None,
             hop_rows_BSM=None if rows_QM is None else rows_QM.view(shape),
+            dropout_keys_B=None if keys_B is None else keys_B ^ number,
         )
 
     def _hops(self, hops: Sequence[FoundHop]) -> Iterator[Hop]:
@@ -245,8 +253,11 @@ class LinkPlanner:
                 elapsed_VM=self._seconds(rows.time_V[:, None] - found.times_BM),
                 edge_features_VMF=self._edge_features(found.events_BM, found.mask_BM),
                 rows_VM=hops[number].rows.slot_rows[0] if number < len(hops) else None,
-                dropout_keys_V=rows.number_V,
+                dropout_keys_V=self._dropout_keys(rows.number_V),
             )
+
+    def _dropout_keys(self, numbers: Tensor) -> Tensor | None:
+        return None if self.dropout is None else event_keys(*self.dropout, numbers)
 
     def _elapsed(self, now_B: Tensor, then_BSM: Tensor) -> tuple[Tensor, Tensor | None]:
         """Seconds since each interaction, and what float32 takes from the time of the query, if it may."""
@@ -305,14 +316,15 @@ class LinkPlanner:
             return None
         # neither a padding node nor one that came after the log has features
         known_U = nodes_U.clamp(max=len(features) - 1)
-        return torch.from_numpy(features[known_U.numpy()]).mul_((nodes_U == known_U)[:, None])
+        chosen_UF = torch.from_numpy(features[known_U.numpy()])
+        return chosen_UF.mul_((nodes_U == known_U)[:, None]).to(self.dtype)
 
     def _edge_features(self, events_BSM: Tensor, mask_BSM: Tensor) -> Tensor | None:
         features = self.log.edge_features if self.later_features is None else self.later_features
         if features is None:
             return None
-        chosen = features[events_BSM.clamp(min=0).numpy()]
-        return torch.from_numpy(chosen).mul_(mask_BSM[..., None])
+        chosen = torch.from_numpy(features[events_BSM.clamp(min=0).numpy()])
+        return chosen.mul_(mask_BSM[..., None]).to(self.dtype)
 
 
 def _means(features: LogFeatures, found: Neighbors) -> Tensor:

@@ -18,6 +18,7 @@ from tpnet_dist.events.timescales import timescales_of
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.registry import needs_of
+from tpnet_dist.models.spec import weight_dtype
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
 from tpnet_dist.neighbors.index import NeighborIndex, NeighborLookup
 from tpnet_dist.neighbors.samplers import WEIGHTED_SAMPLING
@@ -93,11 +94,19 @@ class RunData(OpenedLog):
         *,
         key: SampleKey,
         padding_node: int | None,
+        dropout: SampleKey | None = None,
     ) -> LinkPlanner:
-        """Return a planner of this rank's links in a part of the log. Samplers draw by `key`."""
-        slices = self.world.batch_slices(self.config.training.microbatches)
+        """Return a planner of this rank's links in a part of the log. Samplers draw by `key`, and a model
+        that learns by `dropout`."""
         return planner_of(
-            self.config, self.log, neighbors, negatives, slices=slices, key=key, padding_node=padding_node
+            self.config,
+            self.log,
+            neighbors,
+            negatives,
+            slices=self.world.batch_slices(self.config.training.microbatches),
+            key=key,
+            padding_node=padding_node,
+            dropout=dropout,
         )
 
     def time_before(self, view: EventView, position: int | None = None) -> float:
@@ -140,6 +149,7 @@ def planner_of(
     key: SampleKey,
     padding_node: int | None,
     later_features: FeatureRows | None = None,
+    dropout: SampleKey | None = None,
 ) -> LinkPlanner:
     """Make a planner by the settings. `slices` says which part of each batch this rank asks about."""
     return LinkPlanner(
@@ -151,6 +161,8 @@ def planner_of(
         negatives=negatives,
         padding_node=padding_node,
         later_features=later_features,
+        dropout=dropout,
+        dtype=weight_dtype(config),
     )
 
 

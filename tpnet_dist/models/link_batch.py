@@ -18,16 +18,20 @@ of the hop before, each at the time of the interaction that put it there, with M
 stands for empty slots: it is nobody, at the log's time 0, and has only empty slots.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 
 from torch import Tensor
 
+from tpnet_dist.models.common.sent import ON_HOST
 
-def _axes(letters: str) -> dict[str, str]:
-    """Return the metadata of a field that names its axes. What is cut along B and S says so here."""
-    return {"axes": letters}
+
+def _axes(letters: str, where: Mapping[str, bool] = MappingProxyType({})) -> dict[str, Any]:
+    """Return the metadata of a field that names its axes, and says where it lies. What is cut along B and S
+    says so here."""
+    return {"axes": letters, **where}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,23 +42,16 @@ class Hop:
     """The place of each row's node among the U; any in row 0."""
     neighbors_VM: Tensor
     """The places of neighbours among the U nodes, oldest first; the row's own in empty slots."""
-    mask_VM: Tensor
+    mask_VM: Tensor = field(metadata=ON_HOST)
     """True where there is a neighbour; may lie on the host."""
     elapsed_VM: Tensor
     """Time from the interaction with the neighbour to the row's own time; since the log's time 0 in empty
     slots; float64."""
     edge_features_VMF: Tensor | None = None
-    rows_VM: Tensor | None = None
+    rows_VM: Tensor | None = field(default=None, metadata=ON_HOST)
     """The row of the next hop that each slot is; None in the last. On the host, like the mask."""
     dropout_keys_V: Tensor | None = None
     """int64, one per row: what dropout draws by in training."""
-
-
-class Prepared(Protocol):
-    """What a model knows of a batch before it is scored, as tensors that go to its device."""
-
-    def tensors(self) -> list[Tensor]: ...
-    def at(self, tensors: Sequence[Tensor]) -> "Prepared": ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +62,7 @@ class LinkBatch:
     """The places of ends among the U nodes; int64."""
     neighbors_BSM: Tensor = field(metadata=_axes("BSM"))
     """The places of neighbours among the U nodes, oldest first."""
-    neighbor_mask_BSM: Tensor = field(metadata=_axes("BSM"))
+    neighbor_mask_BSM: Tensor = field(metadata=_axes("BSM", ON_HOST))
     """True where there is a neighbour. It may lie on the host when all else is on a GPU: what is computed is
     chosen by it, and to be told by a GPU the host would wait for all that was asked of it before."""
     elapsed_BSM: Tensor = field(metadata=_axes("BSM"))
@@ -85,15 +82,15 @@ class LinkBatch:
     neighbor_means_BSF: Tensor | None = field(default=None, metadata=_axes("BSF"))
     """Mean node feature of further neighbours, for models that ask for it."""
 
-    repeats_BSM: Tensor | None = field(default=None, metadata=_axes("BSM"))
+    repeats_BSM: Tensor | None = field(default=None, metadata=_axes("BSM", ON_HOST))
     """Whether a slot holds what the slot before it does, as draws with replacement may; on the host, like the
     mask. None: none does."""
-    hop_rows_BSM: Tensor | None = field(default=None, metadata=_axes("BSM"))
+    hop_rows_BSM: Tensor | None = field(default=None, metadata=_axes("BSM", ON_HOST))
     """The row of `hops[0]` that each neighbour slot is; on the host, like the mask."""
     hops: tuple[Hop, ...] = field(default=(), metadata=_axes(""))
     """All hops but the first, for models that ask for several."""
 
-    longest_BS: Tensor | None = field(default=None, metadata=_axes("BS"))
+    longest_BS: Tensor | None = field(default=None, metadata=_axes("BS", ON_HOST))
     """For models that ask: how long the longest history is, up to M, of the ends that stand in this place in
     the whole timestamp batch, on all ranks. On the host, like the mask."""
     own_elapsed_B: Tensor | None = field(default=None, metadata=_axes("B"))
@@ -102,8 +99,9 @@ class LinkBatch:
     dropout_keys_B: Tensor | None = field(default=None, metadata=_axes("B"))
     """int64, one per event: what dropout draws by in training. Drawn from torch's generator if None."""
 
-    prepared: Prepared | None = field(default=None, metadata=_axes(""))
-    """The model's preparation of all these events, on the host; None: the model makes it when it is asked."""
+    prepared: object | None = field(default=None, metadata=_axes(""))
+    """The model's preparation of all these events, a dataclass of tensors that go to its device; None: the
+    model makes it when it is asked."""
 
     def __len__(self) -> int:
         return len(self.ends_BS)

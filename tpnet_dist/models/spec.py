@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config, ModelConfig
-from tpnet_dist.models.link_batch import LinkBatch, Prepared
+from tpnet_dist.models.link_batch import LinkBatch
 
 Sampling = Literal["recent", "uniform", "time_interval_aware"]
 
@@ -94,8 +94,9 @@ class ModelSpec:
     """The names of published checkpoints; None: nothing published can be taken."""
     sequence: SequenceSetting | None = None
     """What to lower where a step does not fit; None: no single setting."""
-    prepare: Callable[[Config, LinkBatch], Prepared] | None = None
-    """Prepares a batch on the host, to be sent to the model's device with it; None: nothing is prepared."""
+    prepare: Callable[[Config, LinkBatch], object] | None = None
+    """Prepares a batch on the host, as a dataclass of tensors that go to the model's device; None: nothing is
+    prepared."""
 
     @property
     def title(self) -> str:
@@ -112,6 +113,6 @@ def weight_dtype(config: Config) -> torch.dtype:
     return torch.float64 if config.training.precision == "float64" else torch.float32
 
 
-def preparation(config: Config, spec: ModelSpec) -> Callable[[LinkBatch], Prepared] | None:
+def preparation(config: Config, spec: ModelSpec) -> Callable[[LinkBatch], object] | None:
     """Return the function that prepares a batch ahead under these settings; None: nothing is prepared."""
     return None if spec.prepare is None else partial(spec.prepare, config)

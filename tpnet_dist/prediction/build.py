@@ -19,7 +19,7 @@ from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.projection import fill_projection
 from tpnet_dist.models.registry import spec_of
-from tpnet_dist.models.spec import preparation, weight_dtype
+from tpnet_dist.models.spec import preparation
 from tpnet_dist.prediction.kept_rows import KeptRows
 from tpnet_dist.prediction.link_scorer import LinkScorer
 from tpnet_dist.prediction.past import Past
@@ -76,7 +76,7 @@ def build_parts(
         _draw_strangers(memory, ids.strangers)
         _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
     past = Past(config, log, memory, until=until, as_evaluated=as_evaluated, rows=rows)
-    batch_maker = LinkBatchMaker(device, weight_dtype(config), preparation(config, spec_of(config)))
+    batch_maker = LinkBatchMaker(device, preparation(config, spec_of(config)))
     return Parts(ids, past, LinkScorer(model, past, batch_maker, padding_node_of(config, log)))
 
 

@@ -17,7 +17,7 @@ from tpnet_dist.distributed.world import World
 from tpnet_dist.evaluation.model_parts import ModelParts, build_memory
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.models.registry import spec_of
-from tpnet_dist.models.spec import preparation, weight_dtype
+from tpnet_dist.models.spec import preparation
 from tpnet_dist.sizing.memory_sizes import padding_node_of
 from tpnet_dist.sizing.rank_bytes import needed_bytes
 from tpnet_dist.sizing.rank_memory import RankMemory
@@ -66,9 +66,9 @@ class RunModel(ModelParts):
         torch.manual_seed(seed)
         model = spec_of(config).make(config, log.shape).to(world.device)
         memory = build_memory(config, log, exchange, world.device, seed, borrowed_rows)
-        batch_maker = LinkBatchMaker(world.device, weight_dtype(config), preparation(config, spec_of(config)))
+        batch_maker = LinkBatchMaker(world.device, preparation(config, spec_of(config)))
         engine = build_engine(config, model, world)
-        step = TrainStep(model, engine, batch_maker, seed)
+        step = TrainStep(model, engine, batch_maker)
         return cls(model, memory, padding_node_of(config, log), batch_maker, step)
 
 

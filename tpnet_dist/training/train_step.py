@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from tpnet_dist.batches.link_batches import LinkBatchMaker, PlannedRows
 from tpnet_dist.batches.links import PlannedLinks
-from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.memory.memory import FetchedRows
 from tpnet_dist.models.common.loss import joined, links_loss, split_logits
 from tpnet_dist.spans import Span
@@ -41,33 +40,24 @@ class TrainStep:
     model: nn.Module
     engine: Engine
     batch_maker: LinkBatchMaker
-    seed: int
 
-    def __call__(
-        self,
-        batches: Iterable[PlannedRows],
-        *,
-        num_batches: int,
-        num_events: int,
-        epoch: int,
-    ) -> StepOutcome:
+    def __call__(self, batches: Iterable[PlannedRows], *, num_batches: int, num_events: int) -> StepOutcome:
         """Learn from these batches. `num_events`: of the whole step, on all ranks."""
         self.model.train()
         outcomes = []
         for number, (planned, rows) in enumerate(_waiting_for(batches), start=1):
             with self.engine.batch(is_last=number == num_batches):
-                outcomes.append(self._learn_from(planned, rows, num_events, epoch))
+                outcomes.append(self._learn_from(planned, rows, num_events))
         with Span("optimizer"):
             self.engine.step()
         losses, positives, negatives = zip(*outcomes, strict=True)
         return StepOutcome(_sum(losses), joined(positives), joined(negatives))
 
     def _learn_from(
-        self, planned: PlannedLinks, rows: FetchedRows | None, num_events: int, epoch: int
+        self, planned: PlannedLinks, rows: FetchedRows | None, num_events: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         with Span("make batch"):
-            dropout = SampleKey(self.seed, epoch)
-            microbatches = self.batch_maker.microbatches(planned, rows, dropout)
+            microbatches = self.batch_maker.microbatches(planned, rows)
         with Span("score"):
             scored = [split_logits(logits) for logits in self.engine.score(microbatches)]
             losses = [links_loss(*logits) / (2 * num_events) for logits in scored]

@@ -190,7 +190,6 @@ class SeedTrainer:
             islice(rows, len(batches)),
             num_batches=len(batches),
             num_events=num_events,
-            epoch=progress.epoch,
         )
         progress.count_step(num_events)
         meter.add(outcome, batches=batches, num_events=num_events)
@@ -204,7 +203,9 @@ class SeedTrainer:
         memory_time = self._bring_memory_to(first.batch)
         key = SampleKey(self.seed, progress.epoch)
         negatives = self.universe.negatives([config.training.negatives], key)
-        planner = data.planner(data.train_neighbors, negatives, key=key, padding_node=self.parts.padding_node)
+        planner = data.planner(
+            data.train_neighbors, negatives, key=key, padding_node=self.parts.padding_node, dropout=key
+        )
         requests = planner.requests(data.split.train, plan, from_batch=first.batch, memory_time=memory_time)
         # exactly these on every rank: one that stopped earlier would leave the others waiting
         return rows_ahead(
@@ -212,7 +213,6 @@ class SeedTrainer:
             islice(requests, last.batch - first.batch),
             prefetch=config.memory.prefetch,
             maker=self.parts.batch_maker,
-            dropout=key,
         )
 
     def _bring_memory_to(self, batch: int) -> float:

@@ -96,7 +96,7 @@ def test_neighbours_are_those_strictly_before_the_event(log: EventLog) -> None:
 
 def found_neighbors(planned: PlannedLinks, row: int, end: int) -> list[tuple[int, float]]:
     block = planned.blocks[0]
-    mask = block.mask_BSM[row, end]
+    mask = block.neighbor_mask_BSM[row, end]
     ids, elapsed = planned.nodes_U[block.neighbors_BSM[row, end][mask]], block.elapsed_BSM[row, end][mask]
     return list(zip(ids.tolist(), elapsed.tolist(), strict=True))
 
@@ -125,7 +125,7 @@ def test_neighbours_of_neighbours_come_before_the_interaction_that_made_them_so(
         planned = request.note
         block, (second, third) = planned.blocks[0], planned.hops
         assert block.hop_rows_BSM is not None and second.rows_VM is not None and third.rows_VM is None
-        mask, row_A = block.mask_BSM.flatten(), block.hop_rows_BSM.flatten()
+        mask, row_A = block.neighbor_mask_BSM.flatten(), block.hop_rows_BSM.flatten()
         assert torch.equal(row_A > 0, mask)
         assert torch.equal(second.nodes_V[row_A[mask]], block.neighbors_BSM.flatten()[mask])
         time_A = (torch.tensor(events.time)[planned.events_B][:, None, None] - block.elapsed_BSM).flatten()
@@ -139,14 +139,14 @@ def test_neighbours_of_neighbours_come_before_the_interaction_that_made_them_so(
 
 
 def test_the_first_row_of_a_hop_is_nobody_and_others_are_told_apart(log: EventLog) -> None:
-    planner = replace(planner_of(log), needs=Needs(neighbors=NEIGHBORS, hops=2))
+    planner = replace(planner_of(log), needs=Needs(neighbors=NEIGHBORS, hops=2), dropout=SampleKey(0, 0))
     for request in requests_of(planner):
         [hop] = request.note.hops
         assert not hop.mask_VM[0].any() and (hop.elapsed_VM[0] == 0).all()
         assert hop.dropout_keys_V is not None
         assert len(hop.dropout_keys_V.unique()) == len(hop.nodes_V)
         # a neighbour at a time is one row, in however many slots it is
-        assert len(hop.nodes_V) <= 1 + int(request.note.blocks[0].mask_BSM.sum())
+        assert len(hop.nodes_V) <= 1 + int(request.note.blocks[0].neighbor_mask_BSM.sum())
 
 
 def found_in_row(nodes_U: torch.Tensor, hop: Hop, row: int) -> list[tuple[int, float]]:
@@ -174,7 +174,7 @@ def test_rows_are_read_at_the_last_recorded_time_with_a_padding_node(log: EventL
         assert (request.note.read_time_B == before).all()
         before = float(request.events.time_B[-1])
         block = request.note.blocks[0]
-        assert (request.note.nodes_U[block.neighbors_BSM[~block.mask_BSM]] == NODES).all()
+        assert (request.note.nodes_U[block.neighbors_BSM[~block.neighbor_mask_BSM]] == NODES).all()
 
 
 def asking_for_the_longest(log: EventLog, slots: int = 50) -> LinkPlanner:

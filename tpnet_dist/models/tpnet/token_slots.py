@@ -15,14 +15,13 @@ There are Z = B·2C sequences. Compiled code is given numbers of slots from a sh
 recur: `padded` slots are computed and taken by no sequence.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tpnet_dist.models.common.sent import sent
+from tpnet_dist.models.common.sent import sent, sent_tensors, with_sent_tensors
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.tpnet.pair_list import PairList
 
@@ -50,25 +49,17 @@ class TokenSlots:
         if device.type == "cpu":
             return cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
         slots = cls.with_pairs(mask_BSM, mask_empty=mask_empty, padded=padded)
-        everything = slots.tensors()
+        everything = sent_tensors(slots)
         packed = sent(torch.cat([each.flatten() for each in everything]), device)
         parts = packed.split_with_sizes([each.numel() for each in everything])
-        return slots.at([part.view(each.shape) for part, each in zip(parts, everything, strict=True)])
+        shaped = [part.view(each.shape) for part, each in zip(parts, everything, strict=True)]
+        return with_sent_tensors(slots, shaped)
 
     @classmethod
     def with_pairs(cls, mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":
         """Choose the slots and list their pairs, as a device wants them."""
         slots = cls.of(mask_BSM, mask_empty=mask_empty, padded=padded)
         return replace(slots, pairs=PairList.of(slots.source_J, slots.target_Y, mask_BSM.shape))
-
-    def tensors(self) -> list[Tensor]:
-        pairs = () if self.pairs is None else vars(self.pairs).values()
-        return [self.source_J, self.target_Y, self.token_MZ, *pairs]
-
-    def at(self, tensors: Sequence[Tensor]) -> "TokenSlots":
-        """Return these slots with their tensors replaced by these copies, which may lie on another device."""
-        source_J, target_Y, token_MZ, *pairs = tensors
-        return TokenSlots(source_J, target_Y, token_MZ, PairList(*pairs) if pairs else None)
 
     @classmethod
     def of(cls, neighbor_mask_BSM: Tensor, *, mask_empty: bool, padded: bool = False) -> "TokenSlots":

@@ -84,8 +84,7 @@ def run_rival(settings: Settings) -> Reached:
 def _batches(log: EventLog, config: Config) -> Iterator[BatchEvents]:
     everything = EventView(log, 0, len(log))
     plan = plan_of(everything, config, config.training.batch_size)
-    batches = (batch.recorded for batch in batches_to_record(log, everything, plan))
-    return (events for events in batches if len(events))
+    return (events for _, events in batches_to_record(log, everything, plan) if len(events))
 
 
 def _dense(log: EventLog, config: Config, width: int) -> Record:

@@ -139,17 +139,17 @@ def products_of(log: EventLog, choice: Choice, batching: Batching) -> Iterator[P
     for view in (split.train, split.val, split.test):
         destinations = np.unique(np.concatenate([chunk.columns.dst for chunk in view.stream()]))
         plan, parts = plan_of(view, config, BATCH_SIZE), []
-        for batch in batches_to_record(log, view, plan):
-            columns = batch.selected.columns
+        for selected, events in batches_to_record(log, view, plan):
+            columns = selected.columns
             ends_BS = torch.from_numpy(
                 np.stack([columns.src, columns.dst, draw.choice(destinations, len(columns.src))], 1)
             ).long()
-            [rows] = [*memory.run([batch.recorded], [ends_BS.flatten()], products=False)]
+            [rows] = [*memory.run([events], [ends_BS.flatten()], products=False)]
             time_A = torch.full((ends_BS.numel(),), now, dtype=torch.float64)
             rows_ALD = rows.read(ends_BS.flatten(), time_A)
             rows_BSLD = rows_ALD.view(*ends_BS.shape, *rows_ALD.shape[1:])
             parts.append(_inputs(rows_BSLD, taken_A))
-            now = float(batch.recorded.time_B[-1]) if len(batch.recorded) else now
+            now = float(events.time_B[-1]) if len(events) else now
         yield Products(torch.cat(parts), plan.borders)
 
 

@@ -31,6 +31,7 @@ from tpnet_dist.batches.hops import further_hops
 from tpnet_dist.batches.link_batches import rows_ahead
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.batches.planner import LinkPlanner
+from tpnet_dist.batches.run_data import planner_of
 from tpnet_dist.config.model_configs import model_config_type
 from tpnet_dist.config.schema import Config, DataConfig, TrainingConfig
 from tpnet_dist.distributed.gather import sum_over_ranks
@@ -42,7 +43,7 @@ from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
 from tpnet_dist.models.registry import MODELS, needs_of, spec_named, spec_of
-from tpnet_dist.models.spec import ModelSpec, weight_dtype
+from tpnet_dist.models.spec import ModelSpec
 from tpnet_dist.neighbors.index import Neighbors
 from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 from tpnet_dist.training.run_model import RunModel
@@ -213,15 +214,15 @@ class BaselineRank:
         self.found |= self._train()
 
     def _planner(self, negatives: Array) -> LinkPlanner:
-        return LinkPlanner(
-            log=self.log,
+        return planner_of(
+            self.config,
+            self.log,
+            self.neighbors,
+            [GivenNegatives(negatives, self.golden.first_event)],
             slices=self.world.batch_slices(self.config.training.microbatches),
-            neighbors=self.neighbors,
-            needs=needs_of(self.config),
-            sample_key=SampleKey(0, 0),
+            key=SampleKey(0, 0),
             dropout=SampleKey(0, 0),
-            dtype=weight_dtype(self.config),
-            negatives=[GivenNegatives(negatives, self.golden.first_event)],
+            padding_node=None,
         )
 
     def _planned(self, negatives: Array, count: int) -> Any:

@@ -64,8 +64,8 @@ def planned_rows(planner: LinkPlanner, batch: SelectedEvents, rows: Array) -> Pl
     """Some events of a batch as if they were all of it; this rank's slice."""
     columns = EventColumns(*(getattr(batch.columns, field.name)[rows] for field in fields(EventColumns)))
     chosen = SelectedEvents(batch.index[rows], batch.moment[rows], columns)
-    seconds, here = torch.from_numpy(planner.log.seconds(columns.time)), planner.slices.slice_of(len(rows))
-    draft = planner._draft(chosen, seconds, here, 0.0, BatchEvents.none())
-    [[draft]] = with_longest_histories([[draft]], planner.neighbors, planner.needs.neighbors)
+    lookup, here = planner.lookup, planner.slices.slice_of(len(rows))
+    draft = planner._draft(chosen, here, 0.0, BatchEvents.none())
+    [[draft]] = with_longest_histories([[draft]], lookup.neighbors, lookup.needs.neighbors)
     [request] = planner._finish([draft])
     return request.note

@@ -16,7 +16,7 @@ from tests.support.given_negatives import GivenNegatives
 from tpnet_dist.batches.event_batches import replay
 from tpnet_dist.batches.link_batches import rows_ahead
 from tpnet_dist.batches.planner import LinkPlanner
-from tpnet_dist.batches.run_data import chunks_of
+from tpnet_dist.batches.run_data import chunks_of, planner_of
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.gather import sum_over_ranks
 from tpnet_dist.distributed.world import World
@@ -24,8 +24,6 @@ from tpnet_dist.events.batch_plan import plan_by_events
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.events.view import EventView
 from tpnet_dist.keyed_random import SampleKey
-from tpnet_dist.models.registry import needs_of
-from tpnet_dist.models.spec import weight_dtype
 from tpnet_dist.models.tpnet.published_names import load_published
 from tpnet_dist.neighbors.build import build_neighbor_index
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
@@ -61,15 +59,14 @@ class TrainerRank:
         replay(memory, self.log, self.view, self.plan, num_batches=self.golden_model.warm_batches)
 
     def _planner(self, negatives: Array) -> LinkPlanner:
-        return LinkPlanner(
-            log=self.log,
+        return planner_of(
+            self.config,
+            self.log,
+            self.neighbors,
+            [GivenNegatives(negatives, self.golden_model.first_event)],
             slices=self.world.batch_slices(self.config.training.microbatches),
-            neighbors=self.neighbors,
-            needs=needs_of(self.config),
-            sample_key=SampleKey(0, 0),
+            key=SampleKey(0, 0),
             dropout=SampleKey(0, 0),
-            dtype=weight_dtype(self.config),
-            negatives=[GivenNegatives(negatives, self.golden_model.first_event)],
             padding_node=self.parts.padding_node,
         )
 

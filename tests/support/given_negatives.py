@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tpnet_dist.batches.planner import NegativeEnds
+from tpnet_dist.batches.negatives import NegativeEnds
 from tpnet_dist.events.view import SelectedEvents
 
 

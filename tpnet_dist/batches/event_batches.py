@@ -1,11 +1,9 @@
 """Timestamp batches of a view as the memory takes them, and which of them are recorded together."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tpnet_dist.distributed.stop_request import StopRequested
 from tpnet_dist.distributed.world import World
@@ -30,33 +28,23 @@ def until_stop_requested(world: World) -> Progress:
     return look
 
 
-@dataclass(frozen=True)
-class EventBatch:
-    """Holds the events of one timestamp batch."""
-
-    selected: SelectedEvents
-    time_B: Tensor
-    """Times of the events, in seconds since the log's first event."""
-    recorded: BatchEvents
-    """What is recorded once the rows of the batch are read: its own events. The last batch of a group of
-    equal times records the events of the whole group, the others none."""
-
-
 def batches_to_record(
     log: EventLog, view: EventView, plan: BatchPlan, from_batch: int = 0
-) -> Iterator[EventBatch]:
-    """Yield batches as the memory takes them, which has recorded what comes before `from_batch`; `log` tells
-    what their times mean."""
+) -> Iterator[tuple[SelectedEvents, BatchEvents]]:
+    """Yield the events of each timestamp batch, and what the memory records once their rows are read: the
+    same. The last batch of a group of equal times records the whole group, the others nothing.
+
+    The memory has recorded what comes before `from_batch`; `log` tells what times mean.
+    """
     # a group of equal times is recorded whole, also by those who begin within it
     begun = view.read(int(plan.recorded[from_batch]), int(plan.borders[from_batch]))
     group = [_events_of(begun, log)] if len(begun) else []
     for batch, selected in view.batches(plan, from_batch):
-        events = _events_of(selected, log)
-        group.append(events)
+        group.append(_events_of(selected, log))
         if batch.record_stop < batch.stop:
-            yield EventBatch(selected, events.time_B, BatchEvents.none())
+            yield selected, BatchEvents.none()
             continue
-        yield EventBatch(selected, events.time_B, BatchEvents.joined(group))
+        yield selected, BatchEvents.joined(group)
         group = []
 
 

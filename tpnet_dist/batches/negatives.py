@@ -2,14 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from tpnet_dist.batches.planner import NegativeEnds, Negatives
+import numpy as np
+import numpy.typing as npt
+
 from tpnet_dist.config.schema import NegativeKind
 from tpnet_dist.events.edge_history import EdgeHistory
 from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_random import SampleKey
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class NegativeEnds:
+    """What a slice's events are scored against."""
+
+    src_B: Ids | None
+    """The sources of negatives; None: the source of the event itself."""
+    dst_BC: Ids
+
+
+class Negatives(Protocol):
+    def draw(self, batch: SelectedEvents, here: slice) -> NegativeEnds:
+        """Draw negatives for the events `here` of a whole batch; they are the same whichever rank asks."""
 
 
 @dataclass(frozen=True)

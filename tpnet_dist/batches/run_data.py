@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tpnet_dist.batches.negatives import Universe
-from tpnet_dist.batches.planner import LinkPlanner, Negatives
+from tpnet_dist.batches.lookup import LinkLookup
+from tpnet_dist.batches.negatives import Negatives, Universe
+from tpnet_dist.batches.planner import LinkPlanner
 from tpnet_dist.config.schema import Config, DataConfig
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.distributed.blocks import Blocks
@@ -152,18 +153,17 @@ def planner_of(
     dropout: SampleKey | None = None,
 ) -> LinkPlanner:
     """Make a planner by the settings. `slices` says which part of each batch this rank asks about."""
-    return LinkPlanner(
+    lookup = LinkLookup(
         log=log,
-        slices=slices,
         neighbors=neighbors,
         needs=needs_of(config),
         sample_key=key,
-        negatives=negatives,
         padding_node=padding_node,
         later_features=later_features,
         dropout=dropout,
         dtype=weight_dtype(config),
     )
+    return LinkPlanner(slices=slices, negatives=negatives, lookup=lookup)
 
 
 def split_of(log: EventLog, data: DataConfig) -> Split:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tpnet_dist.batches.link_batches import Microbatch, rows_ahead
-from tpnet_dist.batches.planner import Negatives
+from tpnet_dist.batches.negatives import Negatives
 from tpnet_dist.batches.run_data import RunData
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.batch_slices import BatchSlices

@@ -10,7 +10,7 @@ from torch import nn
 
 from tpnet_dist.batches.link_batches import LinkBatchMaker, rows_ahead
 from tpnet_dist.batches.links import PlannedLinks
-from tpnet_dist.batches.planner import NegativeEnds
+from tpnet_dist.batches.negatives import NegativeEnds
 from tpnet_dist.batches.run_data import planner_of
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.errors import InputError
@@ -62,7 +62,7 @@ class LinkScorer:
     def logits(self, src_B: Dense, dst_BC: Dense, time_B: Times) -> Logits:
         """(B, C), piece by piece: however many there are, some hundred links are worked on at a time."""
         num_targets = dst_BC.shape[1]
-        if self._planner.needs.draws and num_targets > 1:
+        if self._planner.lookup.needs.draws and num_targets > 1:
             # what is drawn depends on the place of an end: so each link has the places of a single one
             pairs = self.logits(src_B.repeat(num_targets), dst_BC.reshape(-1, 1), time_B.repeat(num_targets))
             return pairs.reshape(dst_BC.shape)
@@ -70,7 +70,7 @@ class LinkScorer:
         logits_BC = np.empty(dst_BC.shape, np.float32)
         pieces = list(_pieces(*dst_BC.shape))
         # links that are asked about together are no batch, so the longest history of all stands for theirs
-        longest = self.past.neighbors.longest_of_all() if self._planner.needs.longest_history else None
+        longest = self.past.neighbors.longest_of_all() if self._planner.lookup.needs.longest_history else None
         requests = (self._request(src_B, dst_BC, time_B, piece, longest) for piece in pieces)
         prefetch = self.past.config.memory.prefetch if len(pieces) > 1 else 0
         ahead = rows_ahead(self.past.memory, requests, prefetch=prefetch, maker=self.batch_maker)
@@ -88,9 +88,9 @@ class LinkScorer:
     ) -> MemoryRequest[PlannedLinks]:
         sources, _ = piece
         chosen_BC = dst_BC[piece]
-        selected, seconds_B = self.past.links(src_B[sources], chosen_BC[:, 0], time_B[sources])
+        selected = self.past.links(src_B[sources], chosen_BC[:, 0], time_B[sources])
         planner = replace(self._planner, negatives=[_FurtherDestinations(chosen_BC[:, 1:])])
-        planned = planner.plan(selected, seconds_B, slice(None), self.past.memory_time, longest_history)
+        planned = planner.plan(selected, self.past.memory_time, longest_history)
         return MemoryRequest(planned.nodes_U, BatchEvents.none(), planned)
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from tpnet_dist.batches.event_batches import replay
 from tpnet_dist.batches.run_data import index_of, plan_of, split_of
@@ -85,14 +83,11 @@ class Past:
         for view, plan in self._parts(everything):
             self._record_view(view, plan)
 
-    def links(self, src_B: Dense, dst_B: Dense, time_B: Times) -> tuple[SelectedEvents, Tensor]:
-        """Links of which each is asked about as if it were the next event, at a time that is not before now;
-        and these times in seconds."""
+    def links(self, src_B: Dense, dst_B: Dense, time_B: Times) -> SelectedEvents:
+        """Links of which each is asked about as if it were the next event, at a time that is not before
+        now."""
         moment_B = np.where(time_B == self.now, self._first_at_now, self.num_events)
-        selected = SelectedEvents(
-            np.full(len(time_B), self.num_events), moment_B, _columns(src_B, dst_B, time_B)
-        )
-        return selected, torch.from_numpy(self.log.seconds(time_B))
+        return SelectedEvents(np.full(len(time_B), self.num_events), moment_B, _columns(src_B, dst_B, time_B))
 
     def add(self, src_B: Dense, dst_B: Dense, time_B: Times, features: Features | None) -> None:
         """Events in order of time, to be met as neighbours from now on; rows change with `record`."""

@@ -69,10 +69,10 @@ class DataTraffic:
 
     def recorded(self, stop: int) -> Iterator[MemoryRequest[object]]:
         """Yield the first batches, as they are recorded where nobody scores them."""
-        for number, batch in enumerate(batches_to_record(self.log, self.everything, self.plan)):
+        for number, (_, events) in enumerate(batches_to_record(self.log, self.everything, self.plan)):
             if number == stop:
                 return
-            yield MemoryRequest(None, batch.recorded, None)
+            yield MemoryRequest(None, events, None)
 
     def learned(
         self, rank: int, num_ranks: int, first: int, stop: int | None = None

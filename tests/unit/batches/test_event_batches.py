@@ -25,7 +25,7 @@ def test_from_any_batch_on_all_events_are_recorded_that_were_not_before(log: Eve
     plan = plan_by_events(EVENTS, 2) if plan_of == "events" else plan_by_timestamps(view.times(), 2)
     assert (plan_of == "timestamps") == bool((plan.recorded != plan.borders).any())
     for first in range(len(plan)):
-        recorded = [batch.recorded for batch in batches_to_record(log, view, plan, first)]
+        recorded = [events for _, events in batches_to_record(log, view, plan, first)]
         wanted = view.read(int(plan.recorded[first]), EVENTS).columns
         assert torch.cat([events.src_B for events in recorded]).tolist() == wanted.src.tolist()
         assert torch.cat([events.dst_B for events in recorded]).tolist() == wanted.dst.tolist()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from tests.support.event_logs import random_log, write_log
 from tests.support.given_negatives import GivenNegatives
 from tpnet_dist.batches.links import PlannedLinks
+from tpnet_dist.batches.lookup import LinkLookup
 from tpnet_dist.batches.planner import LinkPlanner
 from tpnet_dist.batches.run_data import chunks_of
 from tpnet_dist.distributed.batch_slices import BatchSlices
@@ -36,19 +38,26 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EventLog:
 def planner_of(log: EventLog, rank: int = 0, num_ranks: int = 1) -> LinkPlanner:
     index = build_neighbor_index(lambda: chunks_of(EventView(log, 0, len(log))), 0, NODES)
     return LinkPlanner(
-        log=log,
         slices=BatchSlices.of(None, rank, num_ranks, "cpu"),
-        neighbors=ShardedNeighbors(index, NODES, LocalExchange()),
-        needs=Needs(neighbors=NEIGHBORS),
-        sample_key=SampleKey(0, 0),
         negatives=[GivenNegatives(np.arange(EVENTS, dtype=np.int32) % NODES)],
+        lookup=LinkLookup(
+            log=log,
+            neighbors=ShardedNeighbors(index, NODES, LocalExchange()),
+            needs=Needs(neighbors=NEIGHBORS),
+            sample_key=SampleKey(0, 0),
+        ),
     )
+
+
+def planner_with(log: EventLog, **changed: Any) -> LinkPlanner:
+    planner = planner_of(log)
+    return replace(planner, lookup=replace(planner.lookup, **changed))
 
 
 def requests_of(
     planner: LinkPlanner, batch_size: int = 20, **options: object
 ) -> list[MemoryRequest[PlannedLinks]]:
-    view = EventView(planner.log, 0, EVENTS)
+    view = EventView(planner.lookup.log, 0, EVENTS)
     return list(planner.requests(view, plan_by_events(EVENTS, batch_size), **options))  # type: ignore[arg-type]
 
 
@@ -119,7 +128,7 @@ def met_before(events: EventColumns, node: int, before: float) -> list[tuple[int
 def test_neighbours_of_neighbours_come_before_the_interaction_that_made_them_so(
     log: EventLog, sampling: Sampling
 ) -> None:
-    planner = replace(planner_of(log), needs=Needs(neighbors=NEIGHBORS, hops=3, sampling=sampling))
+    planner = planner_with(log, needs=Needs(neighbors=NEIGHBORS, hops=3, sampling=sampling))
     events = log.read(0, EVENTS)
     for request in requests_of(planner):
         planned = request.note
@@ -139,7 +148,7 @@ def test_neighbours_of_neighbours_come_before_the_interaction_that_made_them_so(
 
 
 def test_the_first_row_of_a_hop_is_nobody_and_others_are_told_apart(log: EventLog) -> None:
-    planner = replace(planner_of(log), needs=Needs(neighbors=NEIGHBORS, hops=2), dropout=SampleKey(0, 0))
+    planner = planner_with(log, needs=Needs(neighbors=NEIGHBORS, hops=2), dropout=SampleKey(0, 0))
     for request in requests_of(planner):
         [hop] = request.note.hops
         assert not hop.mask_VM[0].any() and (hop.elapsed_VM[0] == 0).all()
@@ -168,7 +177,7 @@ def test_equal_times_in_several_batches_are_recorded_together(tmp_path: Path) ->
 
 
 def test_rows_are_read_at_the_last_recorded_time_with_a_padding_node(log: EventLog) -> None:
-    planner = replace(planner_of(log), padding_node=NODES)
+    planner = planner_with(log, padding_node=NODES)
     before = 0.0
     for request in requests_of(planner):
         assert (request.note.read_time_B == before).all()
@@ -178,7 +187,7 @@ def test_rows_are_read_at_the_last_recorded_time_with_a_padding_node(log: EventL
 
 
 def asking_for_the_longest(log: EventLog, slots: int = 50) -> LinkPlanner:
-    return replace(planner_of(log), needs=Needs(neighbors=slots, longest_history=True))
+    return planner_with(log, needs=Needs(neighbors=slots, longest_history=True))
 
 
 @pytest.mark.parametrize("events_per_piece", [None, 3])
@@ -209,7 +218,7 @@ def test_the_longest_history_is_not_longer_than_there_are_slots(log: EventLog) -
 def test_in_float32_times_are_rounded_before_they_are_subtracted(tmp_path: Path) -> None:
     start = 2**30 + 5
     log = write_log(tmp_path, [0, 0, 0], [1, 1, 1], [start, start + 50, start + 133])
-    rounded = replace(planner_of(log), needs=Needs(neighbors=2, float32_times=True))
+    rounded = planner_with(log, needs=Needs(neighbors=2, float32_times=True))
     exact = planner_of(log)
     view = EventView(log, 0, 3)
     [[found], [plain]] = (list(each.requests(view, plan_by_events(3, 3))) for each in (rounded, exact))

@@ -4,6 +4,7 @@ Each of the two has a process of its own, which keeps what it has built from tur
 """
 
 import statistics
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -23,13 +24,28 @@ from benchmarks.train_step_ranks import (
 from tpnet_dist.config.model_configs import DEFAULT_MODEL
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.world import World
-from tpnet_dist.spans import NEIGHBORS, RELATIVE_ENCODING, HostTimes, time_spans
+from tpnet_dist.spans import NEIGHBORS, RELATIVE_ENCODING, time_spans
 
 SECONDS_PER_TASK = 3600.0
 ENCODING_SPANS = (RELATIVE_ENCODING, "borrow", "read", "record")
 """What relative encodings cost: TPNet's come from rows, which have to be kept."""
 
 Phase = Literal["training", "scoring"]
+
+
+class HostTimes:
+    """Seconds of this process in spans of each name, inner ones included in outer ones."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def begin(self, name: str) -> Callable[[], None]:
+        started = time.perf_counter()
+
+        def end() -> None:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+        return end
 
 
 @dataclass(frozen=True)

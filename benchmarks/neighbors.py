@@ -24,6 +24,7 @@ from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
 from tpnet_dist.neighbors.index import NeighborIndex
+from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 
 TEN_YEARS = 10 * 365 * 86_400
 CHUNK_EVENTS = 100_000
@@ -102,10 +103,8 @@ def measure_lookups(index: NeighborIndex, kind: str, label: str) -> dict[str, An
         for _ in range(WARM_UP + REPEATS):
             node_B = torch.randint(index.stop_node, (size,), generator=generator)
             before_B = torch.randint(index.end_event, (size,), generator=generator)
-            if kind == "recent":
-                yield partial(index.recent, node_B, before_B, count=COUNT)
-            else:
-                yield partial(index.uniform, node_B, before_B, number_B, count=COUNT, key=key)
+            queries = Queries(node_B, before_B, number_B)
+            yield partial(index.sample, queries, SAMPLERS[kind], count=COUNT, key=key)
 
     taken = Quantiles.of(repeated_seconds(lookups(), warm_up=WARM_UP))
     return {

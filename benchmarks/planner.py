@@ -77,7 +77,8 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
     shape = replace(data.shape, train_share=0.0)
     borrowed_rows = rank_bytes(config, shape, ranks, device).borrowed_rows
     # a run of epochs fills its slots; so few steps take what they put into them
-    filled = replace(config, memory=replace(config.memory, borrowed_rows=counter.rows_held))
+    held = max(one.num_held for one in counter.borrowed)
+    filled = replace(config, memory=replace(config.memory, borrowed_rows=held))
     sizes = rank_bytes(filled, shape, ranks, device)
     sent = {phase: sum(one.bytes for one in of_ranks) for phase, of_ranks in traffic.items()}
     if not by_node:
@@ -100,7 +101,7 @@ def compare(line: Line, folder: Path, device: Device, *, count_recording: bool =
         "layout": line["layout"],
         "borrowed_rows": {
             **pair(borrowed_rows, line["borrowed_rows"]),
-            "held": pair(counter.rows_held, line["borrowed_rows_held"]),
+            "held": pair(held, line["borrowed_rows_held"]),
         },
         "parts": dict(sizes.parts()),
         **{name: both and {**both, "is_within": is_within(name, both)} for name, both in figures.items()},

@@ -3,7 +3,6 @@
 Without a profiler and without CUDA a span costs next to nothing.
 """
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from types import TracebackType
@@ -21,21 +20,6 @@ class SpanTimes(Protocol):
 
     def begin(self, name: str) -> Callable[[], None]:
         """Call what it returns at the end of the span."""
-
-
-class HostTimes:
-    """Seconds of this process in spans of each name, inner ones included in outer ones."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def begin(self, name: str) -> Callable[[], None]:
-        started = time.perf_counter()
-
-        def end() -> None:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
-
-        return end
 
 
 class DeviceTimes:

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.rank_pool import world_of_one
 from tests.support.event_logs import write_log
+from tests.support.seen_candidates import candidates_of
 from tests.support.shared_folder import shared_folder
 from tests.support.training_runs import small_config
 from tpnet_dist.batches.negatives import SeenNegatives
@@ -56,7 +57,7 @@ def test_candidates_are_the_published_ones(golden: dict[str, Any], passes: Passe
         for kind, source in sources.items():
             assert isinstance(source, SeenNegatives)
             wanted = {tuple(edge) for edge in golden[f"{part}/{kind}/{name}/edges"].tolist()}
-            src_A, dst_A = source.edges.candidates(batch)
+            src_A, dst_A = candidates_of(source.edges, batch)
             found = list(zip((src_A + 1).tolist(), (dst_A + 1).tolist(), strict=True))
             assert len(found) == len(wanted) and set(found) == wanted
             drawn = source.draw(batch, slice(None))

@@ -125,12 +125,6 @@ class SeenEdges:
         random_B = self._random_pairs(key, event_B[:num_random], allowed.excluded_pairs_A)
         return edge_ends(np.concatenate([random_B, seen_B])[start:stop], self._num_nodes)
 
-    def candidates(self, batch: SelectedEvents) -> tuple[NodeIds, NodeIds]:
-        """Return sources and destinations of all candidates of a batch, in order of first appearance."""
-        allowed = self._allowed_during(int(batch.moment[0]), int(batch.moment[-1]))
-        place_A = _step_over(allowed.excluded_A, np.arange(allowed.num_candidates))
-        return edge_ends(self._keys_A[place_A], self._num_nodes)
-
     def _allowed_during(self, first: int, last: int) -> _Allowed:
         """Return what negatives may be; made once for batches in a row of the same moments, such as pieces of
         a large one."""

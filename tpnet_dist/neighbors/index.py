@@ -22,7 +22,6 @@ Words sort by event, so one comparison of words says "before this event".
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ from torch import Tensor
 
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.neighbors.interval_weights import IntervalWeights, RunningSums, as_tensors, weigh
-from tpnet_dist.neighbors.samplers import Queries, Sampler, Slots, recent, uniform
+from tpnet_dist.neighbors.samplers import Queries, Sampler, Slots, recent
 
 LOW_BITS, TOP_BITS = 16, 8
 BYTES_PER_STEP = 16
@@ -84,17 +83,6 @@ class NeighborLookup:
         """Return the last `count` interactions of each node among the events below its bound."""
         return self.sample(Queries(node_B, before_event_B), recent, count=count, key=_NO_KEY)
 
-    def uniform(
-        self, node_B: Tensor, before_event_B: Tensor, query_B: Tensor, *, count: int, key: SampleKey
-    ) -> Neighbors:
-        """Return `count` draws with replacement from each node's interactions below its bound, in order of
-        time.
-
-        `query_B` numbers the query within the epoch, whoever answers it: the draws depend on that and the key
-        alone. A node with any history fills all its slots.
-        """
-        return self.sample(Queries(node_B, before_event_B, query_B), uniform, count=count, key=key)
-
 
 @dataclass(frozen=True)
 class NeighborIndex(NeighborLookup):
@@ -124,10 +112,6 @@ class NeighborIndex(NeighborLookup):
 
     def bytes(self) -> int:
         return sum(tensor.nbytes for tensor in self._tensors().values())
-
-    def to(self, device: torch.device | str) -> "NeighborIndex":
-        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self._tensors().items()}
-        return replace(self, **moved)
 
     def sample(self, queries: Queries, sampler: Sampler, *, count: int, key: SampleKey) -> Neighbors:
         histories = IndexHistories.of(self, queries)

@@ -69,11 +69,6 @@ class TrafficCounter:
         ]
         self.run_length, self.id_room = RunLength(settings.run_batches), IdRoom()
 
-    @property
-    def rows_held(self) -> int:
-        """Return the rows of others that the rank with most of them holds, after all that was counted."""
-        return max(one.num_held for one in self.borrowed)
-
     def count(
         self, requests: Sequence[Iterable[MemoryRequest[object]]], *, read: bool = True
     ) -> list[RowTraffic]:

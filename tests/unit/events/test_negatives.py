@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.event_logs import random_log
+from tests.support.seen_candidates import candidates_of
 from tpnet_dist.events.edge_history import EdgeHistory, edge_keys
 from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
@@ -199,7 +200,7 @@ def test_no_candidate_is_drawn_twice(edges, first, size):
     first = min(first, len(edges) - 1)
     batch = batch_of(edges[first : first + size], range(first, min(first + size, len(edges))))
     seen = seen_edges(range(len(edges)), edges)
-    candidates = set(zip(*(column.tolist() for column in seen.candidates(batch)), strict=True))
+    candidates = set(zip(*(column.tolist() for column in candidates_of(seen, batch)), strict=True))
     drawn = drawn_edges(seen, batch)
     of_candidates = drawn[max(0, len(drawn) - len(candidates)) :]
     assert len(set(of_candidates)) == len(of_candidates) and set(of_candidates) <= candidates

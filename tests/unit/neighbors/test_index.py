@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ from tests.support.shared_folder import shared_folder
 from tpnet_dist.keyed_random import SampleKey
 from tpnet_dist.neighbors.build import MAX_EVENTS, EventChunk, build_neighbor_index
 from tpnet_dist.neighbors.index import NeighborIndex, Neighbors
+from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 
 NUM_NODES = 6
 KEY = SampleKey(seed=3, epoch=1)
@@ -122,13 +123,13 @@ def test_blocks_of_nodes_answer_as_one_index(log: Log, cuts: list[int]) -> None:
     nodes, times = map(torch.tensor, all_queries(log))
     before, query = bounds(log, times), torch.arange(len(nodes))
     recent = whole.recent(nodes, before, count=3)
-    uniform = whole.uniform(nodes, before, query, count=3, key=KEY)
+    drawn = uniform(whole, nodes, before, query, count=3, key=KEY)
     entries = 0
     for start, stop in pairwise([0, *sorted(cuts), NUM_NODES]):
         block = build_neighbor_index(log.chunks(7), first + start, first + stop)
         own = (nodes >= first + start) & (nodes < first + stop)
         assert_rows(recent, own, block.recent(nodes[own], before[own], count=3))
-        assert_rows(uniform, own, block.uniform(nodes[own], before[own], query[own], count=3, key=KEY))
+        assert_rows(drawn, own, uniform(block, nodes[own], before[own], query[own], count=3, key=KEY))
         entries += block.num_entries
     assert entries == whole.num_entries
 
@@ -145,13 +146,26 @@ def test_uniform_fills_every_slot_from_the_earlier_events_in_order(log: Log, cou
     index = build_neighbor_index(log.chunks(10), first, first + NUM_NODES)
     nodes, times = all_queries(log)
     query = torch.arange(len(nodes))
-    found = index.uniform(torch.tensor(nodes), bounds(log, times), query, count=count, key=KEY)
+    found = uniform(index, torch.tensor(nodes), bounds(log, times), query, count=count, key=KEY)
     for drawn, history in zip(
         as_lists(found), spelled_out(log, nodes, times, 2 * len(log.index) + 1), strict=True
     ):
         earlier = [entry for entry in history if entry[0] != -1] or [(-1, -1, 0)]
         assert all(entry in earlier for entry in drawn)
         assert [event for _, event, _ in drawn] == sorted(event for _, event, _ in drawn)
+
+
+def uniform(
+    index: NeighborIndex,
+    node_B: torch.Tensor,
+    before_event_B: torch.Tensor,
+    query_B: torch.Tensor,
+    *,
+    count: int,
+    key: SampleKey,
+) -> Neighbors:
+    queries = Queries(node_B, before_event_B, query_B)
+    return index.sample(queries, SAMPLERS["uniform"], count=count, key=key)
 
 
 def star(leaves: int) -> NeighborIndex:
@@ -164,7 +178,7 @@ def test_uniform_draws_each_interaction_equally_often() -> None:
     leaves, queries = 50, 20_000
     node = torch.zeros(queries, dtype=torch.int64)
     before = torch.full_like(node, 40)
-    found = star(leaves).uniform(node, before, torch.arange(queries), count=20, key=KEY)
+    found = uniform(star(leaves), node, before, torch.arange(queries), count=20, key=KEY)
     times_drawn = found.ids_BM.flatten().bincount(minlength=leaves + 1)
     expected = queries * 20 / 40
     chi_square = ((times_drawn[1:41] - expected) ** 2 / expected).sum().item()
@@ -176,9 +190,9 @@ def test_uniform_draws_each_interaction_equally_often() -> None:
 def test_uniform_depends_on_seed_epoch_and_query_number_only(other: SampleKey) -> None:
     index, query = star(1000), torch.arange(8)
     node, before = torch.zeros(8, dtype=torch.int64), torch.full((8,), 1000)
-    drawn = index.uniform(node, before, query, count=20, key=KEY).ids_BM
-    again = index.uniform(node, before, query.flip(0), count=20, key=KEY).ids_BM.flip(0)
-    elsewhere = index.uniform(node, before, query, count=20, key=other).ids_BM
+    drawn = uniform(index, node, before, query, count=20, key=KEY).ids_BM
+    again = uniform(index, node, before, query.flip(0), count=20, key=KEY).ids_BM.flip(0)
+    elsewhere = uniform(index, node, before, query, count=20, key=other).ids_BM
     assert torch.equal(drawn, again)
     assert (drawn == elsewhere).float().mean() < 0.1
     assert len({tuple(row) for row in drawn.tolist()}) == 8
@@ -221,10 +235,12 @@ def test_an_entry_takes_twelve_bytes_at_most_in_any_unit_of_time(
 
 def test_a_query_needs_no_value_on_the_host() -> None:
     """Tensors without values stand for a device that must not be waited for."""
-    index = star(5).to("meta")
+    found = star(5)
+    tensors = {name: each for name, each in vars(found).items() if isinstance(each, torch.Tensor)}
+    index = replace(found, **{name: tensor.to("meta") for name, tensor in tensors.items()})
     node = torch.zeros(3, dtype=torch.int64, device="meta")
     assert index.recent(node, node, count=4).ids_BM.shape == (3, 4)
-    assert index.uniform(node, node, node, count=4, key=KEY).times_BM.shape == (3, 4)
+    assert uniform(index, node, node, node, count=4, key=KEY).times_BM.shape == (3, 4)
 
 
 def test_a_bound_beyond_the_last_indexed_event_sees_everything() -> None:

@@ -10,7 +10,8 @@ from torch import Tensor
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.distributed.packed_copy import Parcel
 from tpnet_dist.files.read_ahead import read_ahead
-from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.fetched_rows import FetchedRows
+from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
 from tpnet_dist.models.link_batch import LinkBatch
 
@@ -99,8 +100,8 @@ def _with_rows(batch: LinkBatch, rows: FetchedRows, read_time_B: Tensor) -> Link
     )
     return replace(
         batch,
-        rows_ULD=rows.stored.rows_ULD,
-        products_ULL=rows.stored.products_ULL,
+        rows_ULD=rows.rows_ULD,
+        products_ULL=rows.products_ULL,
         end_factors_BSL=end_factors.view(*ends_BS.shape, end_factors.shape[1]),
         neighbor_factors_BSML=neighbor_factors.view(*neighbors_BSM.shape, neighbor_factors.shape[1]),
     )

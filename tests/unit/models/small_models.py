@@ -1,14 +1,29 @@
 """Small batches and weights for tests of models without memory."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tpnet_dist.config.log_shape import LogShape
+from tpnet_dist.config.model_configs import model_config_type
+from tpnet_dist.config.schema import Config, TrainingConfig
 from tpnet_dist.models.common.dropout import event_keys
 from tpnet_dist.models.link_batch import Hop, LinkBatch
+from tpnet_dist.models.registry import spec_named
 
 B, S, M, NODES, NODE_WIDTH, EDGE_WIDTH = 6, 3, 4, 10, 3, 2
+
+
+def built(
+    name: str, *, node_width: int = 0, edge_width: int = 0, bfloat16: bool = False, **settings: Any
+) -> nn.Module:
+    """The model of this name with these settings, as training makes it."""
+    torch.manual_seed(0)
+    model = model_config_type(name)(name=name, **settings)
+    config = Config(model=model, training=TrainingConfig(precision="bfloat16" if bfloat16 else "float32"))
+    return spec_named(name).make(config, LogShape(1, 1, node_width, edge_width)).eval()
 
 
 def random_batch(*, slots: int = M, ends: int = S) -> LinkBatch:

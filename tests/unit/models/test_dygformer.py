@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.support.sentences import refused
-from tests.unit.models.small_models import NODES, B, M, S, in_the_company_of_none, random_batch, spread
+from tests.unit.models.small_models import NODES, B, M, S, built, in_the_company_of_none, random_batch, spread
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.dropout import Dropout
@@ -23,10 +23,11 @@ from tpnet_dist.models.registry import spec_named
 
 
 def small_model(**options: Any) -> DyGFormer:
-    torch.manual_seed(0)
     features = {"node_width": 3, "edge_width": 2}
     sizes = {"time_width": 6, "part_channels": 4, "channels": 8, "patch_size": 2}
-    return DyGFormer(**{**sizes, **features, **options}).eval()
+    model = built("dygformer", **{**sizes, **features, **options})
+    assert isinstance(model, DyGFormer)
+    return model
 
 
 def told(batch: LinkBatch, *longest: int) -> LinkBatch:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.unit.models.small_models import built
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
@@ -17,8 +18,9 @@ B, S, M = 6, 3, 4
 
 
 def small_model(**sizes: Any) -> GraphMixer:
-    torch.manual_seed(0)
-    return GraphMixer(neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes).eval()
+    model = built("graphmixer", neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes)
+    assert isinstance(model, GraphMixer)
+    return model
 
 
 def random_batch() -> LinkBatch:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.unit.models.small_models import M, in_the_company_of_none, random_batch, spread
+from tests.unit.models.small_models import M, built, in_the_company_of_none, random_batch, spread
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.registry import spec_named
@@ -15,9 +15,10 @@ from tpnet_dist.models.tcl.model import TCL
 
 
 def small_model(**options: Any) -> TCL:
-    torch.manual_seed(0)
     features = {"node_width": 3, "edge_width": 2}
-    return TCL(**{"neighbors": M, "time_width": 6, "channels": 8, **features, **options}).eval()
+    model = built("tcl", **{"neighbors": M, "time_width": 6, "channels": 8, **features, **options})
+    assert isinstance(model, TCL)
+    return model
 
 
 def test_it_has_as_many_weights_as_published() -> None:

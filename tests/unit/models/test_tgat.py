@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.unit.models.small_models import M, in_the_company_of_none, random_batch, spread, with_hops
+from tests.unit.models.small_models import M, built, in_the_company_of_none, random_batch, spread, with_hops
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
@@ -17,9 +17,10 @@ from tpnet_dist.models.tgat.model import TGAT
 
 
 def small_model(**options: Any) -> TGAT:
-    torch.manual_seed(0)
     features = {"node_width": 3, "edge_width": 2}
-    return TGAT(**{"time_width": 6, "channels": 8, **features, **options}).eval()
+    model = built("tgat", **{"time_width": 6, "channels": 8, **features, **options})
+    assert isinstance(model, TGAT)
+    return model
 
 
 def test_it_has_as_many_weights_as_published() -> None:

@@ -30,13 +30,15 @@ class GraphMixer(LinkModel):
         super().__init__(inputs)
         node_width, edge_width, channels = self.node_width, self.edge_width, settings.channels
         self.dropout, self.leaves_out_empty = settings.dropout, settings.profile == "corrected"
+        self.padded_edges = max(edge_width, channels)
+        """Width of edge features with the published code's padding; a checkpoint may have another."""
         self.mean_divisor = settings.time_gap if settings.profile == "published" else 1
         self.time_encoding = FrozenTimeEncoding(settings.time_width)
         self.tokens = AlignedLinear(edge_width + settings.time_width, channels)
         self.mixer = Mixer(settings.mixer_layers, settings.neighbors, channels)
         self.output = nn.Linear(channels + node_width, channels)
         # initial weights as in the published code, where features, absent ones too, are padded to `channels`
-        draw_for(self.tokens, max(edge_width, channels) + settings.time_width)
+        draw_for(self.tokens, self.padded_edges + settings.time_width)
         draw_for(self.output, channels + max(node_width, channels))
         self.predictor = LinkPredictor(2 * channels, channels)
 

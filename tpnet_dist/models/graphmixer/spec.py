@@ -5,10 +5,10 @@ from torch import nn
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.link_model import ModelInputs
-from tpnet_dist.models.common.mixer import KEPT_PER_CHANNEL
+from tpnet_dist.models.common.mixer import numbers_kept
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
 from tpnet_dist.models.graphmixer.model import GraphMixer
-from tpnet_dist.models.graphmixer.published_names import GraphMixerStateNames
+from tpnet_dist.models.graphmixer.published_names import STATE_NAMES
 from tpnet_dist.models.spec import ModelSpec, Needs, settings_of
 
 
@@ -24,13 +24,9 @@ def _needs(config: Config) -> Needs:
 def _kept_numbers(config: Config) -> int:
     model = settings_of(config, GraphMixerConfig)
     # an event and its negative have three ends
-    return 3 * model.neighbors * model.channels * model.mixer_layers * KEPT_PER_CHANNEL
+    return 3 * numbers_kept(model.mixer_layers, model.neighbors, model.channels)
 
 
 SPEC = ModelSpec(
-    config=GraphMixerConfig,
-    build=_build,
-    needs=_needs,
-    kept_numbers=_kept_numbers,
-    state_names=GraphMixerStateNames(),
+    config=GraphMixerConfig, build=_build, needs=_needs, kept_numbers=_kept_numbers, state_names=STATE_NAMES
 )

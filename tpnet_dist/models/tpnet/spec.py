@@ -4,7 +4,7 @@ from torch import nn
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
-from tpnet_dist.models.common.mixer import KEPT_PER_CHANNEL
+from tpnet_dist.models.common.mixer import numbers_kept
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.spec import ModelSpec, Needs, settings_of
 from tpnet_dist.models.tpnet.config import TPNetConfig
@@ -53,7 +53,7 @@ def _prepare(config: Config, batch: LinkBatch) -> TokenSlots:
 def _kept_numbers(config: Config) -> int:
     model = settings_of(config, TPNetConfig)
     # two links have four ends
-    return 4 * model.neighbors * model.channels * model.mixer_layers * KEPT_PER_CHANNEL
+    return 4 * numbers_kept(model.mixer_layers, model.neighbors, model.channels)
 
 
 SPEC = ModelSpec(

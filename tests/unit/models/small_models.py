@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.model_configs import model_config_type
-from tpnet_dist.config.schema import Config, TrainingConfig
+from tpnet_dist.config.schema import Config, ModelConfig, TrainingConfig
 from tpnet_dist.models.common.dropout import event_keys
 from tpnet_dist.models.link_batch import Hop, LinkBatch
 from tpnet_dist.models.registry import spec_named
@@ -18,12 +18,23 @@ B, S, M, NODES, NODE_WIDTH, EDGE_WIDTH = 6, 3, 4, 10, 3, 2
 
 def built(
     name: str, *, node_width: int = 0, edge_width: int = 0, bfloat16: bool = False, **settings: Any
-) -> nn.Module:
+) -> Any:
     """The model of this name with these settings, as training makes it."""
     torch.manual_seed(0)
     model = model_config_type(name)(name=name, **settings)
     config = Config(model=model, training=TrainingConfig(precision="bfloat16" if bfloat16 else "float32"))
     return spec_named(name).make(config, LogShape(1, 1, node_width, edge_width)).eval()
+
+
+def there_and_back(name: str, model: nn.Module, other: nn.Module) -> tuple[dict[str, Tensor], ModelConfig]:
+    """Names a model's weights as published and loads them into another one, which has the same then; returns
+    them, and the settings that they tell."""
+    names = spec_named(name).state_names
+    assert names is not None
+    published = names.to_published(spread(model))
+    names.load(other, published)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+    return published, names.config_of(published, Config(model=model_config_type(name)(name=name))).model
 
 
 def random_batch(*, slots: int = M, ends: int = S) -> LinkBatch:

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from tests.support.sentences import refused
-from tests.unit.models.small_models import NODES, B, M, S, built, in_the_company_of_none, random_batch, spread
+from tests.unit.models.small_models import (
+    NODES,
+    B,
+    M,
+    S,
+    built,
+    in_the_company_of_none,
+    random_batch,
+    there_and_back,
+)
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.dropout import Dropout
@@ -25,8 +34,7 @@ from tpnet_dist.models.registry import spec_named
 def small_model(**options: Any) -> DyGFormer:
     features = {"node_width": 3, "edge_width": 2}
     sizes = {"time_width": 6, "part_channels": 4, "channels": 8, "patch_size": 2}
-    model = built("dygformer", **{**sizes, **features, **options})
-    assert isinstance(model, DyGFormer)
+    model: DyGFormer = built("dygformer", **{**sizes, **features, **options})
     return model
 
 
@@ -196,17 +204,9 @@ def test_a_pre_norm_block_is_torchs_own_and_its_pooled_tokens_are_their_means() 
 
 @pytest.mark.parametrize("features", [{}, {"node_width": 0}, {"node_width": 0, "edge_width": 0}], ids=str)
 def test_weights_go_out_and_come_back_by_their_published_names(features: dict[str, int]) -> None:
-    names = spec_named("dygformer").state_names
-    assert names is not None
-    model, other = spread(small_model(**features)), small_model(**features)
-    published = names.to_published(model)
+    published, told = there_and_back("dygformer", small_model(**features), small_model(**features))
     assert published["0.projection_layer.node.weight"].shape == (4, 2 * 8)
-    names.load(other, published)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
-    config = names.config_of(published, Config(model=DyGFormerConfig())).model
-    assert isinstance(config, DyGFormerConfig)
-    sizes = (config.patch_size, config.part_channels, config.channels, config.time_width, config.layers)
-    assert sizes == (2, 4, 8, 6, 2)
+    assert told == DyGFormerConfig(patch_size=2, part_channels=4, channels=8, time_width=6, layers=2)
 
 
 def test_features_that_do_not_exist_are_like_zeros() -> None:

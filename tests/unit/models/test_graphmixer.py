@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.unit.models.small_models import built
+from tests.unit.models.small_models import built, there_and_back
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
@@ -18,8 +18,9 @@ B, S, M = 6, 3, 4
 
 
 def small_model(**sizes: Any) -> GraphMixer:
-    model = built("graphmixer", neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes)
-    assert isinstance(model, GraphMixer)
+    model: GraphMixer = built(
+        "graphmixer", neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes
+    )
     return model
 
 
@@ -59,18 +60,10 @@ def test_what_stands_in_an_empty_slot_does_not_matter() -> None:
 
 
 def test_weights_go_out_and_come_back_by_their_published_names() -> None:
-    names = spec_named("graphmixer").state_names
-    assert names is not None
     model, other = small_model(node_width=3, edge_width=2), small_model(node_width=3, edge_width=2)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.rand_like(weight))
-    published = names.to_published(model)
+    published, told = there_and_back("graphmixer", model, other)
     assert published["0.projection_layer.weight"].shape == (8, 8 + 6)
-    names.load(other, published)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
-    config = names.config_of(published, Config(model=GraphMixerConfig()))
-    assert (config.model.neighbors, config.model.channels, config.model.time_width) == (M, 8, 6)
+    assert told == GraphMixerConfig(neighbors=M, channels=8, time_width=6, mixer_layers=1)
 
 
 def test_foreign_weights_are_refused() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.unit.models.small_models import M, built, in_the_company_of_none, random_batch, spread
+from tests.unit.models.small_models import M, built, in_the_company_of_none, random_batch, there_and_back
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.registry import spec_named
@@ -16,8 +16,7 @@ from tpnet_dist.models.tcl.model import TCL
 
 def small_model(**options: Any) -> TCL:
     features = {"node_width": 3, "edge_width": 2}
-    model = built("tcl", **{"neighbors": M, "time_width": 6, "channels": 8, **features, **options})
-    assert isinstance(model, TCL)
+    model: TCL = built("tcl", **{"neighbors": M, "time_width": 6, "channels": 8, **features, **options})
     return model
 
 
@@ -75,16 +74,9 @@ def test_in_training_what_is_dropped_belongs_to_the_event() -> None:
 
 @pytest.mark.parametrize("features", [{}, {"node_width": 0}, {"node_width": 0, "edge_width": 0}], ids=str)
 def test_weights_go_out_and_come_back_by_their_published_names(features: dict[str, int]) -> None:
-    names = spec_named("tcl").state_names
-    assert names is not None
-    model, other = spread(small_model(**features)), small_model(**features)
-    published = names.to_published(model)
+    published, told = there_and_back("tcl", small_model(**features), small_model(**features))
     assert published["0.projection_layer.node.weight"].shape == (8, 8)
-    names.load(other, published)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
-    config = names.config_of(published, Config(model=TCLConfig())).model
-    assert isinstance(config, TCLConfig)
-    assert (config.neighbors, config.channels, config.time_width, config.layers) == (M, 8, 6, 2)
+    assert told == TCLConfig(neighbors=M, channels=8, time_width=6, layers=2)
 
 
 def test_foreign_weights_are_refused() -> None:

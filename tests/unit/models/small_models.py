@@ -26,6 +26,30 @@ def built(
     return spec_named(name).make(config, LogShape(1, 1, node_width, edge_width)).eval()
 
 
+SMALL: dict[str, dict[str, Any]] = {
+    "graphmixer": {"neighbors": M},
+    "dygformer": {"part_channels": 4, "patch_size": 2},
+    "tcl": {"neighbors": M},
+    "tgat": {"layers": 2},
+    "cawn": {"neighbors": M, "position_width": 8, "heads": 2},
+}
+"""Settings of all models without memory, for batches of here."""
+
+
+def small(name: str, **settings: Any) -> Any:
+    """A small model with features, in training."""
+    features = {"node_width": NODE_WIDTH, "edge_width": EDGE_WIDTH}
+    return built(name, time_width=6, channels=8, **features, **SMALL[name], **settings).train()
+
+
+def batch_for(name: str) -> LinkBatch:
+    """What the model of this name needs."""
+    batch = random_batch(ends=4)
+    if name == "graphmixer":
+        return replace(batch, neighbor_means_BSF=torch.randn(B, 4, NODE_WIDTH))
+    return with_hops(batch) if name == "tgat" else batch
+
+
 def there_and_back(name: str, model: nn.Module, other: nn.Module) -> tuple[dict[str, Tensor], ModelConfig]:
     """Names a model's weights as published and loads them into another one, which has the same then; returns
     them, and the settings that they tell."""

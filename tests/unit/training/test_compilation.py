@@ -1,7 +1,6 @@
 """Compiled training steps give the losses of those that are not, and few shapes are compiled."""
 
 import shutil
-from typing import Any
 
 import pytest
 import torch
@@ -10,11 +9,10 @@ from torch import nn
 from benchmarks.rank_pool import world_of_one
 from tests.support.sentences import refused
 from tests.unit.models.random_queries import random_model, random_query
-from tests.unit.models.small_models import EDGE_WIDTH, NODE_WIDTH, M, built, random_batch, with_hops
+from tests.unit.models.small_models import SMALL, batch_for, small
 from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.models.common.loss import links_loss, split_logits
 from tpnet_dist.models.link_batch import LinkBatch
-from tpnet_dist.models.registry import MODELS
 from tpnet_dist.training.compilation import check_compile, compiled
 from tpnet_dist.training.engine import DdpEngine
 from tpnet_dist.training.microbatch_scorer import MicrobatchScorer
@@ -82,25 +80,9 @@ def test_compiled_weights_have_the_names_they_have_without() -> None:
     }
 
 
-WIDTHS = {"node_width": NODE_WIDTH, "edge_width": EDGE_WIDTH, "time_width": 6, "channels": 8}
-OTHERS: dict[str, dict[str, Any]] = {
-    "graphmixer": {"neighbors": M, "node_width": 0},
-    "dygformer": {"part_channels": 4, "patch_size": 2},
-    "tcl": {"neighbors": M},
-    "tgat": {"layers": 2},
-    "cawn": {"neighbors": M, "position_width": 8, "heads": 2},
-}
-
-
-def test_no_model_is_missing_here() -> None:
-    assert {*OTHERS, "tpnet"} == set(MODELS)
-
-
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", SMALL)
 def test_other_models_compile_too(name: str) -> None:
-    model = built(name, dropout=0.0, **{**WIDTHS, **OTHERS[name]}).train()
-    batch = random_batch(ends=4)
-    batch = with_hops(batch) if name == "tgat" else batch
+    model, batch = small(name, dropout=0.0), batch_for(name)
     logits = plainly(model, batch)
     torch.testing.assert_close(logits, model(batch))
     logits.square().sum().backward()

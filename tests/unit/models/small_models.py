@@ -27,7 +27,7 @@ def built(
 
 
 SMALL: dict[str, dict[str, Any]] = {
-    "graphmixer": {"neighbors": M},
+    "graphmixer": {"neighbors": M, "mixer_layers": 1, "time_gap": 5},
     "dygformer": {"part_channels": 4, "patch_size": 2},
     "tcl": {"neighbors": M},
     "tgat": {"layers": 2},
@@ -37,9 +37,9 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def small(name: str, **settings: Any) -> Any:
-    """A small model with features, in training."""
-    features = {"node_width": NODE_WIDTH, "edge_width": EDGE_WIDTH}
-    return built(name, time_width=6, channels=8, **features, **SMALL[name], **settings).train()
+    """A small model, for features as those here if nothing else is said."""
+    sizes = {"node_width": NODE_WIDTH, "edge_width": EDGE_WIDTH, "time_width": 6, "channels": 8}
+    return built(name, **{**sizes, **SMALL[name], **settings})
 
 
 def batch_for(name: str) -> LinkBatch:

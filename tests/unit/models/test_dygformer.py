@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from tests.unit.models.small_models import (
     B,
     M,
     S,
-    built,
     in_the_company_of_none,
     random_batch,
+    small,
     there_and_back,
 )
 from tpnet_dist.config.log_shape import LogShape
@@ -25,17 +26,11 @@ from tpnet_dist.models.common.dropout import Dropout
 from tpnet_dist.models.common.transformer import PreNormBlock
 from tpnet_dist.models.dygformer.co_occurrence import CoOccurrence, counts_of
 from tpnet_dist.models.dygformer.config import DyGFormerConfig
-from tpnet_dist.models.dygformer.model import DyGFormer
 from tpnet_dist.models.dygformer.sequences import alike, sequences_of
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.registry import spec_named
 
-
-def small_model(**options: Any) -> DyGFormer:
-    features = {"node_width": 3, "edge_width": 2}
-    sizes = {"time_width": 6, "part_channels": 4, "channels": 8, "patch_size": 2}
-    model: DyGFormer = built("dygformer", **{**sizes, **features, **options})
-    return model
+small_model = partial(small, "dygformer")
 
 
 def told(batch: LinkBatch, *longest: int) -> LinkBatch:

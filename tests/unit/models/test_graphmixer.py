@@ -1,27 +1,22 @@
 """GraphMixer: its size is the published one, and what is cut or padded changes no score."""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
 
-from tests.unit.models.small_models import built, there_and_back
+from tests.unit.models.small_models import small, there_and_back
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
-from tpnet_dist.models.graphmixer.model import GraphMixer
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.registry import spec_named
 
 B, S, M = 6, 3, 4
 
 
-def small_model(**sizes: Any) -> GraphMixer:
-    model: GraphMixer = built(
-        "graphmixer", neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes
-    )
-    return model
+small_model = partial(small, "graphmixer", node_width=0, edge_width=0)
 
 
 def random_batch() -> LinkBatch:

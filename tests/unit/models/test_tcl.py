@@ -1,23 +1,18 @@
 """TCL: its size is the published one, empty slots do not matter, and weights have published names."""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
 
-from tests.unit.models.small_models import M, built, in_the_company_of_none, random_batch, there_and_back
+from tests.unit.models.small_models import M, in_the_company_of_none, random_batch, small, there_and_back
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.registry import spec_named
 from tpnet_dist.models.tcl.config import TCLConfig
-from tpnet_dist.models.tcl.model import TCL
 
-
-def small_model(**options: Any) -> TCL:
-    features = {"node_width": 3, "edge_width": 2}
-    model: TCL = built("tcl", **{"neighbors": M, "time_width": 6, "channels": 8, **features, **options})
-    return model
+small_model = partial(small, "tcl")
 
 
 def test_it_has_as_many_weights_as_published() -> None:

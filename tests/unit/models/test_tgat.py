@@ -1,16 +1,16 @@
 """TGAT: its size is the published one, company changes no score, profiles differ where they say."""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
 
 from tests.unit.models.small_models import (
     M,
-    built,
     in_the_company_of_none,
     random_batch,
+    small,
     spread,
     there_and_back,
     with_hops,
@@ -21,13 +21,8 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.registry import spec_named
 from tpnet_dist.models.tgat.config import TGATConfig
-from tpnet_dist.models.tgat.model import TGAT
 
-
-def small_model(**options: Any) -> TGAT:
-    features = {"node_width": 3, "edge_width": 2}
-    model: TGAT = built("tgat", **{"time_width": 6, "channels": 8, **features, **options})
-    return model
+small_model = partial(small, "tgat")
 
 
 def test_it_has_as_many_weights_as_published() -> None:

@@ -82,7 +82,7 @@ def test_compiled_weights_have_the_names_they_have_without() -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_other_models_compile_too(name: str) -> None:
-    model, batch = small(name, dropout=0.0), batch_for(name)
+    model, batch = small(name, dropout=0.0).train(), batch_for(name)
     logits = plainly(model, batch)
     torch.testing.assert_close(logits, model(batch))
     logits.square().sum().backward()

@@ -128,7 +128,7 @@ class RankExchange:
         border = self.extent.measured_from
         for start, stop in ((self.log.first, border), (border, len(self.log.src))):
             figures = self._start()
-            for plan in self.memory.in_turn(self._plans(start, stop, figures)):
+            for plan in self.memory.runs.in_turn(self._plans(start, stop, figures)):
                 for batch in range(plan.num_batches):
                     self.memory.read(plan, batch)
                     self.memory.record(plan, range(batch, batch + 1))
@@ -142,7 +142,7 @@ class RankExchange:
     def _plans(self, start: int, stop: int, figures: RankFigures) -> Iterator[RunPlan]:
         """Yield the plans of the runs of these events."""
         while start < stop:
-            end = min(stop, start + self.memory.run_length.batches() * self.extent.batch_size)
+            end = min(stop, start + self.memory.runs.length.batches() * self.extent.batch_size)
             firsts = range(start, end, self.extent.batch_size)
             batches = [self._events(first, min(first + self.extent.batch_size, end)) for first in firsts]
             plan = self.memory.plan(batches, self._reads(firsts, batches))

@@ -82,6 +82,21 @@ def test_scores_and_rankings_are_the_predictors(server: ServingProcess, run: Pat
     assert [list(map(str, row)) for row in answer["destinations"]] == best.destinations.tolist()
 
 
+@pytest.mark.parametrize("candidates", [None, "recent", "popular", "two-hop"])
+def test_whom_a_source_knows_is_left_out(server: ServingProcess, run: Path, candidates: str | None) -> None:
+    predictor, without = Predictor.load(run), {"exclude_seen": True, "exclude_self": True}
+    chosen = {} if candidates is None else {"candidates": candidates, "count": 5}
+    best = predictor.top_k(USERS, predictor.now, 4, candidates, count=5, **without)
+    answer = server.client().ask("/top-k", src=USERS, k=4, **without, **chosen)
+    wanted = zip(best.destinations, best.scores, best.found, strict=True)
+    for (found, scores, is_there), *given in zip(
+        wanted, answer["destinations"], answer["scores"], strict=True
+    ):
+        assert given[0] == found[is_there].tolist()
+        np.testing.assert_allclose(given[1], scores[is_there], rtol=0, atol=TOLERANCE)
+    assert not best.found.all()
+
+
 def test_a_long_request_has_the_same_scores(server: ServingProcess, run: Path) -> None:
     predictor = Predictor.load(run)
     src, dst = USERS * 30, items() * 30

@@ -15,7 +15,8 @@ from tests.support.memories import record, state_of
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.distributed.world import World
 from tpnet_dist.memory.event_run import BatchEvents, EventRun
-from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.fetched_rows import FetchedRows
+from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import fetch_ahead
 from tpnet_dist.memory.walks import Walk
 
@@ -26,7 +27,7 @@ WANTING = Scenario(24, random_batches(24, [6] * 16), needed=random_needs(24, [12
 def through_pipeline(memory: Memory, prefetch: int) -> list[tuple[int, Tensor, Tensor]]:
     """Batches recorded alone, looked at, or recorded as groups."""
     found = [
-        (number, fetched.nodes_U, fetched.stored.rows_ULD)
+        (number, fetched.nodes_U, fetched.rows_ULD)
         for number, fetched in fetch_ahead(memory, test_pipeline.requests(), prefetch=prefetch)
     ]
     return [*found, (-1, torch.empty(0), state_of(memory)["rows"])]
@@ -110,7 +111,7 @@ def in_runs(memory: Memory, inputs: list[tuple[BatchEvents, Tensor]]) -> Iterato
 def follow(exchange: Exchange, course: Course, scenario: Scenario) -> list[Tensor]:
     memory = scenario.memory(exchange)
     inputs = [(batch, reads_of(exchange, scenario, number)) for number, batch in enumerate(scenario.batches)]
-    found = [column for fetched in course(memory, inputs) for column in fetched.stored.columns()]
+    found = [column for fetched in course(memory, inputs) for column in fetched.tensors()[1:]]
     return [*found, *state_of(memory).values()]
 
 

@@ -91,7 +91,7 @@ def replay(exchange: Exchange, scenario: Scenario) -> Replayed:
             time_U = torch.full(fetched.nodes_U.shape, now, dtype=torch.float64)
             nodes.append(fetched.nodes_U)
             rows.append(fetched.read(fetched.nodes_U, time_U))
-            products.append(fetched.stored.products_ULL)
+            products.append(fetched.products_ULL)
     stats = {key: value for key, value in exchange.stats.to_json().items() if key != "seconds"}
     return Replayed(state_of(memory), nodes, rows, products, stats)
 
@@ -107,17 +107,17 @@ def carried_out(memory: Memory, scenario: Scenario) -> Iterator[tuple[Run, RunPl
 
     if scenario.planned == "one by one":
         for plan in plans():
-            memory.borrow(plan)
+            memory.runs.borrow(plan)
             yield runs.popleft(), plan
         return
-    for plan in memory.in_turn(plans() if scenario.planned == "one ahead" else iter(list(plans()))):
+    for plan in memory.runs.in_turn(plans() if scenario.planned == "one ahead" else iter(list(plans()))):
         yield runs.popleft(), plan
 
 
 def runs_of(memory: Memory, scenario: Scenario) -> Iterator[Run]:
     """Runs of batches, each with what this rank reads: the ends of its slice, and its share of others."""
     inputs = iter(enumerate(scenario.batches))
-    while run := list(islice(inputs, memory.run_length.batches())):
+    while run := list(islice(inputs, memory.runs.length.batches())):
         yield [(batch, reads_of(memory.exchange, scenario, number)) for number, batch in run]
 
 
@@ -344,7 +344,7 @@ def costs_on_rank(world: World, exchange_dtype: torch.dtype | None) -> tuple[dic
     reads = [None, torch.tensor([2, 2])] if world.rank == 0 else [None, None]
     *_, last = memory.run(EXAMPLE, reads)
     stats = {key: value for key, value in memory.exchange.stats.to_json().items() if key != "seconds"}
-    return stats, last.stored.rows_ULD[:, 1] - memory.look(torch.tensor([0])).stored.rows_ULD[:, 0]
+    return stats, last.rows_ULD[:, 1] - memory.look(torch.tensor([0])).rows_ULD[:, 0]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def everything_fetched(exchange: Exchange | None, prefetch: int) -> list[tuple[i
     torch.set_num_threads(1)
     memory = Memory(NUM_NODES, Walk("decay", 3, 1e-3), 16, exchange=exchange)
     found = [
-        (number, fetched.nodes_U, fetched.read(fetched.nodes_U, fetched.stored.clock_U + 1000))
+        (number, fetched.nodes_U, fetched.read(fetched.nodes_U, fetched.clock_U + 1000))
         for number, fetched in fetch_ahead(memory, requests(), prefetch=prefetch)
     ]
     return [*found, (-1, torch.empty(0), memory.table.rows_NLD.clone())]

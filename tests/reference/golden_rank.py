@@ -9,7 +9,8 @@ from torch import Tensor
 from tests.reference.golden_file import Array, GoldenFile
 from tpnet_dist.distributed.blocks import even_borders
 from tpnet_dist.distributed.exchange import Exchange
-from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.fetched_rows import FetchedRows
+from tpnet_dist.memory.memory import Memory
 from tpnet_dist.neighbors.build import EventChunk, build_neighbor_index
 from tpnet_dist.neighbors.index import Neighbors
 from tpnet_dist.neighbors.sharded import ShardedNeighbors
@@ -84,4 +85,4 @@ def own_products(fetched: FetchedRows, nodes_B: Tensor, time_B: Tensor) -> Tenso
     """Inner products among the layers of each node's own row, read at `time`."""
     position_B = fetched.position_of(nodes_B)
     factors_BL = fetched.read_factors(position_B, time_B)
-    return fetched.stored.products_ULL[position_B] * factors_BL[:, :, None] * factors_BL[:, None]
+    return fetched.products_ULL[position_B] * factors_BL[:, :, None] * factors_BL[:, None]

@@ -35,6 +35,15 @@ _SMALL_MODEL = {
     "--training.epochs": "1",
     "--training.max-steps": "4",
 }
+_SMALL_STUDY = {
+    "--epochs": "1",
+    "--config": "small.toml",
+    "--seeds": "0",
+    "--variants": "'without time'",
+    "--widths": "1",
+    "--decays": "1e-5",
+    "--models": "tpnet",
+}
 _SMALLER: dict[str, dict[str, str]] = {
     "--continue-from": {},  # has the settings of the other run
     "-m tpnet_dist.train": _SMALL_MODEL,
@@ -47,15 +56,9 @@ _SMALLER: dict[str, dict[str, str]] = {
     "tpnet prep convert": {"--overwrite": ""},
     "-m data_prep synth": {"--overwrite": "", "--events": "1e3"},
     "tpnet prep synth": {"--overwrite": "", "--events": "1e3"},
-    "-m benchmarks.accuracy": {
-        "--epochs": "1",
-        "--config": "small.toml",
-        "--seeds": "0",
-        "--variants": "'without time'",
-        "--widths": "1",
-        "--decays": "1e-5",
-        "--models": "tpnet",
-    },
+    # figures after each epoch are of other runs than those without
+    "--curves": {**_SMALL_STUDY, "--out": "build/curves"},
+    "-m benchmarks.accuracy": _SMALL_STUDY,
     "-m benchmarks.efficiency": {
         "--epochs": "1",
         "--config": "small.toml",
@@ -69,7 +72,7 @@ _SMALLER: dict[str, dict[str, str]] = {
         "--epochs": "1",
         "--seeds": "0",
         "--grid": "1e-6",
-        "--args": "'--config small.toml'",
+        "--args='--config small.toml'": "",
         "--edges": "1e4",
         "--steps": "1",
         "--turns": "1",

@@ -9,7 +9,8 @@ from torch import Tensor
 from reference.oracle import Event
 from tests.reference.test_oracle import HOPS, columns
 from tpnet_dist.memory.event_run import BatchEvents
-from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.fetched_rows import FetchedRows
+from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.walks import Walk, WalkKind
 
 WALKS: tuple[WalkKind, ...] = ("decay", "count", "transition")
@@ -38,7 +39,7 @@ def record(memory: Memory, *batches: BatchEvents) -> Memory:
 
 def record_run(memory: Memory, batches: Sequence[BatchEvents]) -> None:
     plan = memory.plan(batches)
-    memory.borrow(plan)
+    memory.runs.borrow(plan)
     memory.record(plan)
 
 

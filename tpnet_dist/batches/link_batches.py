@@ -11,7 +11,8 @@ from tpnet_dist.batches.links import LinkBlock, PlannedLinks, PreparedLinks
 from tpnet_dist.distributed.packed_copy import Parcel
 from tpnet_dist.files.read_ahead import read_ahead
 from tpnet_dist.keyed_random import SampleKey
-from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.fetched_rows import FetchedRows
+from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
 from tpnet_dist.models.common.dropout import event_keys
 from tpnet_dist.models.link_batch import Hop, LinkBatch, Prepared
@@ -140,8 +141,8 @@ class LinkBatchMaker:
         return LinkBatch(
             **{
                 **vars(batch),
-                "rows_ULD": rows.stored.rows_ULD,
-                "products_ULL": rows.stored.products_ULL,
+                "rows_ULD": rows.rows_ULD,
+                "products_ULL": rows.products_ULL,
                 "end_factors_BSL": end_factors.view(*ends_BS.shape, end_factors.shape[1]),
                 "neighbor_factors_BSML": neighbor_factors.view(
                     *neighbors_BSM.shape, neighbor_factors.shape[1]

@@ -6,7 +6,7 @@
     4. read     rows before a batch, own and borrowed ones
     5. record   replay the batch, on own rows and on the borrowed ones that are still wanted
 
-The first two need no row: on a GPU they are done ahead, by a thread that leaves the device alone.
+Stages 1 to 3 are `open_runs`' affair, of a whole run; 4 and 5 go batch by batch.
 
 Two ranks, nodes 0 1 | 2 3, one hop, a run of two batches (0,2) | (2,3); rank 0 reads row 2 before the second:
 
@@ -21,7 +21,6 @@ Nothing is ever summed across ranks. So rows have the same bits on any number of
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -37,51 +36,20 @@ from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.column_recorder import ColumnRecorder
 from tpnet_dist.memory.device_batch import DeviceBatch, terms_recorder_for
 from tpnet_dist.memory.event_run import BatchEvents, EventRun, Integers
+from tpnet_dist.memory.fetched_rows import FetchedRows
 from tpnet_dist.memory.kernels import record_on_host
+from tpnet_dist.memory.open_runs import OpenRuns
 from tpnet_dist.memory.projection import ProjectionKind
-from tpnet_dist.memory.row_table import RowTable, StoredRows
-from tpnet_dist.memory.run_exchange import ArrangedRun, PendingRun, RunExchange
-from tpnet_dist.memory.run_length import Fit, RunLength
-from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes, plan_run
+from tpnet_dist.memory.row_table import RowTable
+from tpnet_dist.memory.run_exchange import RunExchange
+from tpnet_dist.memory.run_length import RunLength
+from tpnet_dist.memory.run_plan import RunPlan, distinct_nodes
 from tpnet_dist.memory.walks import Walk
 
 CatchUp = Literal["auto", "columns", "nodes"]
 """The ways to record events that nobody reads: see `columns`."""
 
 _BORDER_BYTES = 16
-
-
-@dataclass(frozen=True)
-class FetchedRows:
-    """Holds rows of distinct nodes as they were before the batch."""
-
-    nodes_U: Tensor
-    stored: StoredRows
-    walk: Walk
-
-    def tensors(self) -> list[Tensor]:
-        """What of it goes to a device, where rows lie on the host."""
-        return [self.nodes_U, *self.stored.columns()]
-
-    def at(self, tensors: Sequence[Tensor]) -> "FetchedRows":
-        return FetchedRows(tensors[0], self.stored.at(tensors[1:]), self.walk)
-
-    def position_of(self, nodes: Tensor) -> Tensor:
-        """Return where the rows of `nodes` lie, which must be among the fetched ones."""
-        return torch.searchsorted(self.nodes_U, nodes)
-
-    def read_factors(self, position_A: Tensor, time_A: Tensor) -> Tensor:
-        """Return what stored layers are multiplied by to read them at `time`; products take the factors of
-        both."""
-        stored = self.stored
-        elapsed_A = time_A - stored.clock_U[position_A]
-        degree_A = None if stored.degree_U is None else stored.degree_U[position_A]
-        return self.walk.read_factors(elapsed_A, degree_A).to(stored.rows_ULD.dtype)
-
-    def read(self, nodes_A: Tensor, time_A: Tensor) -> Tensor:
-        """Return the projections of the nodes' walk matrices at `time`: (A, L, D)."""
-        position_A = self.position_of(nodes_A)
-        return self.stored.rows_ULD[position_A] * self.read_factors(position_A, time_A)[:, :, None]
 
 
 class Memory:
@@ -126,20 +94,14 @@ class Memory:
         )
         remote = num_nodes - (self.stop_node - self.first_node)
         self.borrowed = BorrowedRows(borrowed_rows, remote, self.table.rows_NLD, self.table.clocks)
-        self.run_exchange = RunExchange(self.table, self.borrowed, self.exchange, exchange_dtype or dtype)
-        self.run_length = RunLength(run_batches)
+        run_exchange = RunExchange(self.table, self.borrowed, self.exchange, exchange_dtype or dtype)
+        self.runs = OpenRuns(walk, self.blocks, self.borrowed, run_exchange, RunLength(run_batches))
         self.columns = ColumnRecorder(self.table, self.blocks, self.exchange, seed)
         self._catch_up_by = catch_up
         self.stream = _own_stream(self.device)
         self._record_terms = terms_recorder_for(self.device, triton=triton)
         # progress
         self.epoch = 0
-        self._open_runs: list[RunPlan] = []
-        """The runs that are planned and not recorded yet."""
-        self._arranged: dict[int, ArrangedRun | None] = {}
-        """The open runs that are arranged, by the identity of their plans; None on one rank."""
-        self._pending: PendingRun | None = None
-        """The run whose rows are on their way."""
         self._is_fresh = True
         """Whether nothing was recorded since rows were drawn."""
         self._planned_until = self._planned_until_at_snapshot = 0.0
@@ -149,7 +111,7 @@ class Memory:
         """Forget every event; P is drawn anew for each epoch."""
         self.epoch = epoch
         self._planned_until = 0.0
-        self._leave_planned()
+        self.runs.drop()
         self._is_fresh = True
         self.table.reset(seed=self.seed, epoch=epoch)
         self.borrowed.clear()
@@ -163,64 +125,8 @@ class Memory:
     def plan_events(self, run: EventRun, nodes: list[Integers]) -> RunPlan:
         run.check(self.num_nodes, self._planned_until)
         self._is_fresh = self._is_fresh and not run.num_events
-        with self.exchange.stats.stage("plan"):
-            plan = plan_run(
-                run,
-                nodes,
-                blocks=self.blocks,
-                rank=self.exchange.rank,
-                borrowed=self.borrowed,
-                hops=self.walk.hops,
-                timescales=self.walk.timescales,
-                # what runs before it need is used up when its rows come
-                open_runs=self._open_runs[-1:],
-            )
-        self._open_runs.append(plan)
         self._planned_until = float(run.time_E[-1]) if len(run.time_E) else self._planned_until
-        return plan
-
-    def arrange(self, plan: RunPlan) -> None:
-        """Stage 2, of runs in the order they were planned; it may be left to the next stage."""
-        run = None
-        if self.exchange.num_ranks > 1:  # one rank has nobody to meet
-            with self.exchange.stats.stage("borrow"):
-                run = self.run_exchange.arrange(plan)
-        self._arranged[id(plan)] = run
-        self.run_length.learn(plan.num_batches, Fit.TWICE if run is None else run.fit)
-
-    def borrow(self, plan: RunPlan, following: RunPlan | None = None) -> None:
-        """Stage 3; rows for the run that is planned to follow set out, and travel while this one is
-        recorded."""
-        assert plan is self._open_runs[0], "rows are borrowed when all runs planned before are recorded"
-        run = self._arranged_run(plan)
-        next_run = None if following is None else self._arranged_run(following)
-        if run is None:
-            return
-        with self.exchange.stats.stage("borrow"):
-            pending = self._pending or self.run_exchange.lend(run)
-            assert pending.run is run, "rows of another run are on their way"
-            self.borrowed.make_room(plan.num_slots)
-            if plan.is_early:
-                self.run_exchange.keep_late(pending)
-            self._pending = self.run_exchange.lend(next_run) if next_run is not None else None
-            self.run_exchange.keep_early(pending)
-
-    def _arranged_run(self, plan: RunPlan) -> ArrangedRun | None:
-        if id(plan) not in self._arranged:
-            self.arrange(plan)
-        return self._arranged[id(plan)]
-
-    def in_turn(self, plans: Iterator[RunPlan]) -> Iterator[RunPlan]:
-        """Yield each run when its rows are here. With several ranks the next is planned by then, so that its
-        rows travel while this one is recorded."""
-        plan = next(plans, None)
-        while plan is not None:
-            # how long the next run is depends on it
-            self._arranged_run(plan)
-            following = next(plans, None) if self.exchange.num_ranks > 1 else None
-            self.borrow(plan, following)
-            yield plan
-            plan = following if self.exchange.num_ranks > 1 else next(plans, None)
+        return self.runs.plan(run, nodes)
 
     def device_batches(self, plan: RunPlan) -> list[DeviceBatch]:
         """Return what reading and recording each batch of a run needs on a GPU, still on the host."""
@@ -249,12 +155,13 @@ class Memory:
             clock_U, *degree_U = (column[place_U] for column in self.table.clocks.columns())
             with in_full_float32():
                 products_ULL = _products(rows_ULD) if products else None
-            stored = StoredRows(rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL)
-            return FetchedRows(nodes_U, stored, self.walk)
+            return FetchedRows(
+                nodes_U, rows_ULD, clock_U, degree_U[0] if degree_U else None, products_ULL, self.walk
+            )
 
     def record(self, plan: RunPlan, batches: range | None = None, *, sent: DeviceBatch | None = None) -> None:
         """Stage 5: replay some of the run's batches, or all. `sent`: what a GPU needs for a single one."""
-        assert plan is self._open_runs[0], "runs are recorded in the order they were planned, each once"
+        assert self.runs.is_first(plan), "runs are recorded in the order they were planned, each once"
         batches = batches or range(plan.num_batches)
         ends, stats, clocks = plan.ends, self.exchange.stats, self.table.clocks
         with stats.stage("record"):
@@ -271,8 +178,7 @@ class Memory:
         stats.batches += len(batches)
         stats.ends_replayed += len(receiver_E)
         if batches.stop == plan.num_batches:
-            self._open_runs.pop(0)
-            self._arranged.pop(id(plan), None)
+            self.runs.close_first()
 
     def run(
         self,
@@ -284,7 +190,7 @@ class Memory:
         """Go through all stages of a run: yield rows before each batch, which is recorded once the next is
         asked for."""
         plan = self.plan(batches, reads)
-        self.borrow(plan)
+        self.runs.borrow(plan)
         for batch in range(plan.num_batches):
             yield self.read(plan, batch, products=products)
             self.record(plan, range(batch, batch + 1))
@@ -309,7 +215,7 @@ class Memory:
             with self.exchange.stats.stage("columns"):
                 self._planned_until = self.columns.record(runs, self.epoch, progress)
             return
-        for plan in self.in_turn(self._plan_unread(runs)):
+        for plan in self.runs.in_turn(self._plan_unread(runs)):
             self.record(plan)
             progress(plan.num_events)
 
@@ -317,7 +223,7 @@ class Memory:
         for run in runs:
             first = 0
             while first < run.num_batches:
-                stop = min(run.num_batches, first + self.run_length.batches(read=False))
+                stop = min(run.num_batches, first + self.runs.length.batches(read=False))
                 yield self.plan_events(run.batches(first, stop), [np.empty(0, np.int64)] * (stop - first))
                 first = stop
 
@@ -349,15 +255,8 @@ class Memory:
                 torch.index_select(table, 0, row_U[here], out=rows_ULD[here])
         return rows_ULD
 
-    def _leave_planned(self) -> None:
-        """Drop the runs that are planned but not recorded."""
-        if self._pending is not None:
-            self._pending.arriving.wait()
-        self._pending, self._open_runs = None, []
-        self._arranged.clear()
-
     def assert_all_recorded(self) -> None:
-        assert not self._open_runs, "a planned run is not recorded yet"
+        assert not len(self.runs), "a planned run is not recorded yet"
 
     def recorded(self) -> tuple[float, list[Tensor]]:
         """The time of the last event, and rows, clocks and degrees as they are now; not copies."""
@@ -382,12 +281,12 @@ class Memory:
         """Go back to the snapshot, which stays in force until `forget_snapshot`."""
         self._planned_until = self._planned_until_at_snapshot
         self.table.restore()
-        if not self._open_runs:
+        if not len(self.runs):
             self.borrowed.forget_events()
         else:
             # copies that a run was to bring did not come
             self.borrowed.clear()
-        self._leave_planned()
+        self.runs.drop()
 
     def forget_snapshot(self) -> None:
         self.table.forget_snapshot()

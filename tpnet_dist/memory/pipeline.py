@@ -25,7 +25,8 @@ from torch import Tensor
 from tpnet_dist.distributed.packed_copy import Parcel, Sendable
 from tpnet_dist.files.read_ahead import read_ahead
 from tpnet_dist.memory.event_run import BatchEvents
-from tpnet_dist.memory.memory import FetchedRows, Memory
+from tpnet_dist.memory.fetched_rows import FetchedRows
+from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.run_length import in_runs
 from tpnet_dist.memory.run_plan import RunPlan
 
@@ -96,7 +97,7 @@ def _fetch_on_device(
 
 
 def _planned(memory: Memory, requests: Iterable[MemoryRequest[Note]]) -> Iterator[_Run[Note]]:
-    for run in in_runs(requests, memory.run_length.batches, lambda request: len(request.events)):
+    for run in in_runs(requests, memory.runs.length.batches, lambda request: len(request.events)):
         plan = memory.plan([request.events for request in run], [request.nodes for request in run])
         yield _Run(plan, [request.note for request in run])
 
@@ -105,7 +106,7 @@ def _packed(memory: Memory, requests: Iterable[MemoryRequest[Note]]) -> Iterator
     # a thread that pins memory has a context, on the first GPU unless it says otherwise
     torch.cuda.set_device(memory.device)
     for run in _planned(memory, requests):
-        memory.arrange(run.plan)
+        memory.runs.arrange(run.plan)
         batches = memory.device_batches(run.plan)
         parcels = [
             Parcel([batch, *([note] if isinstance(note, Sendable) else [])], memory.device)
@@ -124,7 +125,7 @@ def _fetch_each(
             planned.append(run)
             yield run.plan
 
-    for plan in memory.in_turn(plans()):
+    for plan in memory.runs.in_turn(plans()):
         run = planned.popleft()
         for batch, note in enumerate(run.notes):
             sent = None

@@ -1,6 +1,5 @@
 """The rows of a block of nodes, each on its own clock. Ids here are local: 0 is the block's first node."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,30 +12,6 @@ from tpnet_dist.memory.event_run import Integers
 from tpnet_dist.memory.kernels import Clocks
 from tpnet_dist.memory.projection import ProjectionKind, fill_projection
 from tpnet_dist.memory.walks import Walk
-
-
-@dataclass(frozen=True)
-class StoredRows:
-    """Holds some rows as stored, with what is needed to read them."""
-
-    rows_ULD: Tensor
-    clock_U: Tensor
-    """The time of each row's last event in seconds; float64."""
-    degree_U: Tensor | None
-    """Sum of event weights on the row's clock, for walks that divide by it; float64."""
-    products_ULL: Tensor | None
-    """Inner products among the stored layers of the row itself, if they were asked for."""
-
-    def columns(self) -> list[Tensor]:
-        everything = (self.rows_ULD, self.clock_U, self.degree_U, self.products_ULL)
-        return [column for column in everything if column is not None]
-
-    def at(self, columns: Sequence[Tensor]) -> "StoredRows":
-        """The same with its columns elsewhere."""
-        there = iter(columns)
-        rows_ULD, clock_U = next(there), next(there)
-        degree_U = None if self.degree_U is None else next(there)
-        return StoredRows(rows_ULD, clock_U, degree_U, None if self.products_ULL is None else next(there))
 
 
 @dataclass

@@ -261,7 +261,7 @@ class Predictor:
         require_present(times, self.now, _EARLIER)
         dense = torch.from_numpy(self.ids.find(nodes, side))
         rows = memory.look(torch.from_numpy(np.unique(dense.numpy())), products=False)
-        seconds = torch.from_numpy(self.log.seconds(times)).to(rows.stored.clock_U.device)
+        seconds = torch.from_numpy(self.log.seconds(times)).to(rows.clock_U.device)
         read: Features = rows.read(dense.to(rows.nodes_U.device), seconds).float().cpu().numpy()
         return read
 

@@ -108,34 +108,40 @@ def top_k_in_pieces(
     times = present_times(predictor, request.time, len(sources))
     if request.unknown == "refuse":
         _require_known(predictor, {"src": sources})
-    candidates, k = _candidates(predictor, request.candidates), request.k
-    if k > len(candidates):
-        raise InputError(f"k is {k:,}, but there are {len(candidates):,} candidates; lower it")
-    if (links := len(sources) * len(candidates)) > most_links:
+    k, chosen = request.k, request.candidates if isinstance(request.candidates, str) else None
+    candidates = _candidates(predictor, None if isinstance(request.candidates, str) else request.candidates)
+    most = len(candidates) if chosen is None else min(request.count, len(candidates))
+    if k > most:
+        raise InputError(f"k is {k:,}, but there are {most:,} candidates; lower it")
+    if (links := len(sources) * most) > most_links:
         raise InputError(
-            f"{len(sources):,} sources with {len(candidates):,} candidates each are {links:,} links, but a "
+            f"{len(sources):,} sources with {most:,} candidates each are {links:,} links, but a "
             f"request may have {most_links:,}; ask for fewer at a time, or give candidates"
         )
     answer = TopKAnswer(destinations=[], scores=[], now=predictor.now, events=predictor.num_events)
     for source in range(len(sources)):
         here, best, scores = slice(source, source + 1), candidates[:0], np.empty(0, np.float32)
         done = 0
-        while done < len(candidates):
+        while done < most:
             yield
-            piece = candidates[done : done + size.links]
+            piece = candidates[done : done + size.links] if chosen is None else chosen
+            count = len(piece) if chosen is None else most
             started = time.perf_counter()
             found = predictor.top_k(
-                *(sources[here], times[here], min(k, len(piece)), piece),
+                *(sources[here], times[here], min(k, count), piece),
+                count=count,
                 probability=request.probability,
+                exclude_seen=request.exclude_seen,
+                exclude_self=request.exclude_self,
                 unknown="score",
             )
-            size.learn(len(piece), time.perf_counter() - started)
-            best, scores = (
-                np.concatenate(both) for both in ((best, found.destinations[0]), (scores, found.scores[0]))
-            )
+            size.learn(count, time.perf_counter() - started)
+            left = found.found[0]
+            best = np.concatenate([best, found.destinations[0][left]])
+            scores = np.concatenate([scores, found.scores[0][left]])
             order = np.argsort(-scores, kind="stable")[:k]
             best, scores = best[order], scores[order]
-            done += len(piece)
+            done += count
         answer.destinations.append(best.tolist())
         answer.scores.append(scores.tolist())
     return answer

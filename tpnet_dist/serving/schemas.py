@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 from tpnet_dist.errors import InputError
 
 MOST_LINKS, MOST_SOURCES, MOST_CANDIDATES, MOST_FEATURES = 10_000, 100, 100_000, 1024
+MOST_CHOSEN = 1000
+"""These are scored in one piece."""
 _MOST_ID = 256
 _DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?$"
 
@@ -24,6 +26,7 @@ Ids = Annotated[list[Id], Field(min_length=1, max_length=MOST_LINKS)]
 Times = Time | Annotated[list[Time], Field(min_length=1, max_length=MOST_LINKS)]
 Row = Annotated[list[Number], Field(max_length=MOST_FEATURES)]
 Unknown = Literal["refuse", "score"]
+Chosen = Literal["recent", "popular", "two-hop"]
 
 
 class Request(BaseModel):
@@ -56,9 +59,16 @@ class TopKRequest(Request):
     src: Annotated[list[Id], Field(min_length=1, max_length=MOST_SOURCES)] = Field(description="Sources.")
     k: Annotated[StrictInt, Field(ge=1, le=MOST_LINKS)] = Field(10, description="How many destinations.")
     time: Times | None = Field(None, description="As of `/score`.")
-    candidates: Annotated[list[Id], Field(min_length=1, max_length=MOST_CANDIDATES)] | None = Field(
-        None, description="Destinations to choose from; by default all."
+    candidates: Annotated[list[Id], Field(min_length=1, max_length=MOST_CANDIDATES)] | Chosen | None = Field(
+        None,
+        description="Destinations to choose from; by default all. Or how to choose `count` of them for each "
+        "source: destinations of the last events, of most events, or of the partners of its partners.",
     )
+    count: Annotated[StrictInt, Field(ge=1, le=MOST_CHOSEN)] = Field(
+        MOST_CHOSEN, description="How many candidates are chosen for each source."
+    )
+    exclude_seen: StrictBool = Field(False, description="Leave out whom the source has had an event with.")
+    exclude_self: StrictBool = Field(False, description="Leave out the source itself.")
     probability: StrictBool = Field(False, description="Probabilities instead of logits.")
     unknown: Unknown = Field("refuse", description="Rank for sources that nobody knows too.")
 
@@ -93,7 +103,9 @@ class ScoreAnswer(BaseModel):
 
 
 class TopKAnswer(BaseModel):
-    destinations: list[list[int | str]] = Field(description="Of each source, best first.")
+    destinations: list[list[int | str]] = Field(
+        description="Of each source, best first; fewer than `k` where no more candidates are left."
+    )
     scores: list[list[float]]
     now: int | float
     events: int

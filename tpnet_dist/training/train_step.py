@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from tpnet_dist.batches.link_batches import LinkBatchMaker, PlannedRows
 from tpnet_dist.batches.links import PlannedLinks
 from tpnet_dist.keyed_random import SampleKey
-from tpnet_dist.memory.memory import FetchedRows
+from tpnet_dist.memory.fetched_rows import FetchedRows
 from tpnet_dist.models.common.loss import joined, links_loss, split_logits
 from tpnet_dist.spans import Span
 from tpnet_dist.training.engine import Engine

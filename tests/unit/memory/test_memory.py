@@ -79,11 +79,11 @@ def test_products_have_the_same_bits_wherever_among_others_a_row_lies(
     memory = record(
         Memory(60, Walk("decay", hops, rates), width), *batches_from(random_events(60, 400, 1e3), 20)
     )
-    of_all = fetch_all(memory).stored.products_ULL
+    of_all = fetch_all(memory).products_ULL
     draw = torch.Generator().manual_seed(0)
     for count in (1, 2, 7, 31):
         some = torch.randperm(60, generator=draw)[:count].sort().values
-        assert torch.equal(memory.look(some).stored.products_ULL, of_all[some])
+        assert torch.equal(memory.look(some).products_ULL, of_all[some])
 
 
 @pytest.mark.parametrize("kind", WALKS)
@@ -139,7 +139,7 @@ def test_a_batch_may_span_ten_thousand_decay_times(kind: WalkKind, dtype: torch.
     found_LNN = read_all(memory, 2e8).transpose(0, 1).numpy()
     np.testing.assert_allclose(found_LNN, wanted, rtol=1e-6, atol=1e-40)
     assert memory.table.rows_NLD.isfinite().all()
-    assert fetch_all(memory).stored.products_ULL.isfinite().all()
+    assert fetch_all(memory).products_ULL.isfinite().all()
 
 
 def test_silent_nodes_keep_their_transition_probabilities() -> None:
@@ -225,7 +225,7 @@ def test_a_batch_that_is_only_looked_at_changes_nothing() -> None:
 def test_fetched_rows_stay_as_they_were_before_the_batch() -> None:
     memory = Memory(3, Walk("count", 1, 0.0), 3, projection="identity")
     [fetched] = memory.run([batch((0, 1, 0.0))], [torch.tensor([0, 1])])
-    assert fetched.stored.rows_ULD[:, 1].count_nonzero() == 0
+    assert fetched.rows_ULD[:, 1].count_nonzero() == 0
     assert read_all(memory, 0.0)[:, 1].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 

@@ -21,7 +21,7 @@ from tpnet_dist.memory.walks import Walk, WalkKind
 
 
 def assert_products_are_current(memory: Memory) -> None:
-    stored = fetch_all(memory).stored
+    stored = fetch_all(memory)
     torch.testing.assert_close(stored.products_ULL, stored.rows_ULD @ stored.rows_ULD.transpose(1, 2))
 
 
@@ -41,7 +41,7 @@ def test_self_products_follow_the_rows_whatever_changes_them(kind: WalkKind) -> 
 
 def test_self_products_are_computed_only_if_they_are_asked_for() -> None:
     memory = Memory(4, Walk("decay", 2, 0.1), 3)
-    assert memory.look(torch.tensor([0, 1]), products=False).stored.products_ULL is None
+    assert memory.look(torch.tensor([0, 1]), products=False).products_ULL is None
 
 
 def test_rows_read_while_scoring_may_be_recorded_afterwards() -> None:
@@ -89,7 +89,7 @@ def test_a_snapshot_costs_the_rows_that_change_and_no_copy() -> None:
 def test_between_plan_and_record_there_is_no_snapshot() -> None:
     memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
     plan = memory.plan([batch((0, 1, 0.0)), batch((0, 1, 1.0))])
-    memory.borrow(plan)
+    memory.runs.borrow(plan)
     memory.record(plan, range(1))
     with pytest.raises(AssertionError, match="not recorded yet"):
         memory.snapshot()
@@ -101,9 +101,9 @@ def test_rows_are_not_borrowed_before_their_turn() -> None:
     memory = Memory(5, Walk("decay", HOPS, 1e-2), 4)
     first, second = memory.plan([batch((0, 1, 0.0))]), memory.plan([batch((1, 2, 1.0))])
     with pytest.raises(AssertionError, match="planned before are recorded"):
-        memory.borrow(second)
+        memory.runs.borrow(second)
     for plan in (first, second):
-        memory.borrow(plan)
+        memory.runs.borrow(plan)
         memory.record(plan)
 
 

@@ -94,11 +94,7 @@ def _draw_models(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
         ]
         label = "the paper, five seeds" if number == 0 else None
         _marks(axes, told, is_upright=False, **PAPER, label=label)
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set(xlabel="test AP, random negatives", title=title_of(dataset))
-    axes.margins(y=0.1)
-    _legend_below(axes)
+    _name_rows(axes, names, dataset, margin=0.1)
 
 
 def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
@@ -116,10 +112,15 @@ def _draw_ablations(axes: "Axes", dataset: str, rows: list[Accuracy]) -> None:
         ]
         if setting == "transductive":
             _marks(axes, told, is_upright=False, **PAPER, label="the paper, transductive")
-    axes.set_yticks(range(len(variants)), variants)
+    _name_rows(axes, variants, dataset, margin=0.15)
+
+
+def _name_rows(axes: "Axes", names: list[str], dataset: str, *, margin: float) -> None:
+    """Name the rows, the first on top, and what is drawn in them."""
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set(xlabel="test AP, random negatives", title=title_of(dataset))
-    axes.margins(y=0.15)
+    axes.margins(y=margin)
     _legend_below(axes)
 
 

@@ -7,7 +7,7 @@ turn has steps.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -223,22 +223,23 @@ class Published(Contestant):
         self.to_learn, self.to_score = self._batches(self.train[first:]), self._batches(self.val)
 
     def learn(self, steps: int) -> list[float]:
-        watch, destinations = StopWatch(), np.unique(self.train.dst_B)
-        for batch in islice(self.to_learn, steps):
-            negative_B = self._random.choice(destinations, len(batch))
-            self.literal.learn(batch, negative_B, self.train_neighbors)
-            watch.lap()
-        return watch.laps
+        return self._timed(self.literal.learn, islice(self.to_learn, steps), self.train_neighbors)
 
     def begin_to_score(self) -> None:
         self.literal.forget()
         self._record(self.train)
 
     def score(self, steps: int) -> list[float]:
+        return self._timed(self.literal.score, islice(self.to_score, steps), self.all_neighbors)
+
+    def _timed(
+        self, act: Callable[..., object], batches: Iterable[LiteralEvents], neighbors: LiteralNeighbors
+    ) -> list[float]:
+        """Return the seconds of each batch, against random destinations of training."""
         watch, destinations = StopWatch(), np.unique(self.train.dst_B)
-        for batch in islice(self.to_score, steps):
+        for batch in batches:
             negative_B = self._random.choice(destinations, len(batch))
-            self.literal.score(batch, negative_B, self.all_neighbors)
+            act(batch, negative_B, neighbors)
             watch.lap()
         return watch.laps
 

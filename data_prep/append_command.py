@@ -8,6 +8,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from data_prep.appending import Appended, Appending, append
+from data_prep.places import inputs_and_folder
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.progress import display_for
 
@@ -45,11 +46,7 @@ class Append:
 
     def run(self) -> None:
         started = time.monotonic()
-        if len(self.paths) < 2:
-            raise InputError(
-                f"{len(self.paths)} path given; give at least one input file and the data folder"
-            )
-        *inputs, folder = map(str, self.paths)
+        inputs, folder = inputs_and_folder(self.paths, "data folder")
         done = append(self.wish(inputs), Path(folder), display=display_for(rank=0))
         if self.dry_run and done.events:
             print(f"{folder}: nothing is written, because of --dry-run")

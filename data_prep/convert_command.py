@@ -13,7 +13,7 @@ from data_prep.closing_line import say_done
 from data_prep.conversion import Conversion, NodeTable
 from data_prep.layout import Layout
 from data_prep.pipeline import convert
-from data_prep.places import without_secret
+from data_prep.places import inputs_and_folder, without_secret
 from data_prep.presets import PRESETS, FormatName, find_companions
 from data_prep.raw_features import FeatureWish
 from tpnet_dist.config.whole_numbers import Count
@@ -101,11 +101,7 @@ class Convert:
 
     def run(self) -> None:
         started = time.monotonic()
-        if len(self.paths) < 2:
-            raise InputError(
-                f"{len(self.paths)} path given; give at least one input file and the output folder"
-            )
-        *inputs, out = map(str, self.paths)
+        inputs, out = inputs_and_folder(self.paths, "output folder")
         if _URL.match(out):
             raise InputError(f"{without_secret(out)}: a data folder is made on a local disk; give a path")
         out_dir = Path(out)

@@ -26,6 +26,14 @@ _PARTITION = re.compile(r"([^/=]+)=([^/]*)/")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
+def inputs_and_folder(paths: Sequence[str], folder_name: str) -> tuple[list[str], str]:
+    """Return what a command reads, and the folder it makes or changes, which is named last."""
+    if len(paths) < 2:
+        raise InputError(f"{len(paths)} path given; give at least one input file and the {folder_name}")
+    *inputs, folder = map(str, paths)
+    return inputs, folder
+
+
 @dataclass(frozen=True)
 class Place:
     """A file, as it was when it was found."""

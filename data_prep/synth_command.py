@@ -3,14 +3,13 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
 from data_prep.closing_line import say_done
 from data_prep.synth import make_log, write_csv
 from tpnet_dist.config.whole_numbers import Count
-from tpnet_dist.events.manifest import Manifest
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
 from tpnet_dist.files.progress import display_for
 
@@ -43,37 +42,20 @@ class Synth:
     """Show the traceback of an error."""
 
     def run(self) -> None:
-        started = time.monotonic()
+        started, display = time.monotonic(), display_for(rank=0)
+        asked: dict[str, Any] = {
+            "kind": self.kind,
+            "events": self.events,
+            "average_degree": self.average_degree,
+            "seed": self.seed,
+            "overwrite": self.overwrite,
+            "progress": display.advance,
+        }
         if self.as_csv:
-            self._write_csv()
+            with display.stage("writing", self.events):
+                write_csv(self.out, **asked)
             print(f"{self.out}: {self.events:,} events as CSV")
         else:
-            manifest = self._make_log()
+            with display.stage("writing", self.events):
+                manifest = make_log(self.out, **asked, shard_events=self.shard_events)
             say_done(manifest, self.out, time.monotonic() - started)
-
-    def _write_csv(self) -> None:
-        display = display_for(rank=0)
-        with display.stage("writing", self.events):
-            write_csv(
-                self.out,
-                kind=self.kind,
-                events=self.events,
-                average_degree=self.average_degree,
-                seed=self.seed,
-                overwrite=self.overwrite,
-                progress=display.advance,
-            )
-
-    def _make_log(self) -> Manifest:
-        display = display_for(rank=0)
-        with display.stage("writing", self.events):
-            return make_log(
-                self.out,
-                kind=self.kind,
-                events=self.events,
-                average_degree=self.average_degree,
-                seed=self.seed,
-                shard_events=self.shard_events,
-                overwrite=self.overwrite,
-                progress=display.advance,
-            )

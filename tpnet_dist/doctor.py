@@ -8,11 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from tpnet_dist.config.args import CommandLine
-from tpnet_dist.config.keys import keys_of
+from tpnet_dist.config.commands import CommandParser
 from tpnet_dist.distributed.launch_environment import launched_by_torchrun, quiet_profiler
 from tpnet_dist.errors import InputError, errors_for_people, spoken
 
@@ -49,19 +47,9 @@ class DoctorCommand:
     """Show the traceback of an error."""
 
 
-COMMAND_LINE = CommandLine(
-    keys=keys_of(DoctorCommand),
-    switches=frozenset({"json", "debug"}),
-    positional_key="keep",
-    positional_name="folder to keep",
-)
-
-
 def parse_doctor(args: list[str]) -> DoctorCommand:
     """Parse the arguments; InputError with one sentence where they cannot be used."""
-    if "-h" in args or "--help" in args:
-        tyro.cli(DoctorCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
-    command = DoctorCommand(**COMMAND_LINE.read(args))  # type: ignore[arg-type]
+    command = CommandParser(DoctorCommand, PROGRAM, "keep", "folder to keep").parse(args)
     for flag, value, most in (
         ("--ranks", command.ranks, 1024),
         ("--steps", command.steps, MOST_STEPS),

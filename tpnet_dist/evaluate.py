@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from tpnet_dist.config.args import CommandLine
-from tpnet_dist.config.keys import keys_of, values_of
+from tpnet_dist.config.commands import CommandParser
+from tpnet_dist.config.keys import values_of
 from tpnet_dist.config.schema import Baseline, Config, NegativeKind
 from tpnet_dist.distributed.rank_command import run_on_ranks
-from tpnet_dist.errors import InputError, spoken
+from tpnet_dist.errors import spoken
 
 if TYPE_CHECKING:
     from tpnet_dist.distributed.world import World
@@ -61,22 +60,8 @@ class EvaluateCommand:
         return replace(config, data=data, evaluation=replace(config.evaluation, **said))
 
 
-COMMAND_LINE = CommandLine(
-    keys=keys_of(EvaluateCommand),
-    switches=frozenset({"save", "json", "debug"}),
-    positional_key="run",
-    positional_name="run",
-)
-
-
 def parse_evaluate(args: list[str]) -> EvaluateCommand:
-    """Parse the arguments; InputError with one sentence where they cannot be used."""
-    if "-h" in args or "--help" in args:
-        tyro.cli(EvaluateCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
-    said = COMMAND_LINE.read(args)
-    if "run" not in said:
-        raise InputError("no run is given; name the folder of one, or see --help")
-    return EvaluateCommand(**said)  # type: ignore[arg-type]
+    return CommandParser(EvaluateCommand, PROGRAM, "run", "run").parse(args)
 
 
 def main() -> None:

@@ -6,15 +6,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from tpnet_dist.config.args import CommandLine, require_place
-from tpnet_dist.config.keys import config_from, keys_of
+from tpnet_dist.config.args import require_place
+from tpnet_dist.config.commands import CommandParser
+from tpnet_dist.config.keys import config_from
 from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import read_layers
 from tpnet_dist.distributed.rank_command import run_on_ranks
-from tpnet_dist.errors import InputError, spoken
+from tpnet_dist.errors import InputError
 from tpnet_dist.files.user_paths import resolved
 
 if TYPE_CHECKING:
@@ -131,23 +131,9 @@ def _number(text: str) -> int | float:
     return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
-KEYS = keys_of(PredictCommand)
-COMMAND_LINE = CommandLine(
-    keys=KEYS,
-    switches=frozenset(name for name, key in KEYS.items() if key.kind is bool),
-    positional_key="run",
-    positional_name="run",
-)
-
-
 def parse_predict(args: list[str]) -> PredictCommand:
-    """InputError with one sentence where the arguments cannot be used."""
-    if "-h" in args or "--help" in args:
-        tyro.cli(PredictCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
-    said = COMMAND_LINE.read(args)
-    if "run" not in said:
-        raise InputError("no run is given; name the folder of one, or see --help")
-    command = PredictCommand(**said)  # type: ignore[arg-type]
+    """Parse the arguments; InputError with one sentence where they cannot be used."""
+    command = CommandParser(PredictCommand, PROGRAM, "run", "run").parse(args)
     _require_a_task(command)
     return command
 

@@ -7,12 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from tpnet_dist.config.args import CommandLine
-from tpnet_dist.config.keys import keys_of
-from tpnet_dist.errors import InputError, errors_for_people, spoken
+from tpnet_dist.config.commands import CommandParser
+from tpnet_dist.errors import InputError, errors_for_people
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,19 +43,8 @@ class RunsCommand:
     """Show the traceback of an error."""
 
 
-COMMAND_LINE = CommandLine(
-    keys=keys_of(RunsCommand),
-    switches=frozenset({"json", "debug"}),
-    positional_key="folder",
-    positional_name="folder of runs",
-)
-
-
 def parse_runs(args: list[str]) -> RunsCommand:
-    """InputError with one sentence where the arguments cannot be used."""
-    if "-h" in args or "--help" in args:
-        tyro.cli(RunsCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
-    return RunsCommand(**COMMAND_LINE.read(args))  # type: ignore[arg-type]
+    return CommandParser(RunsCommand, PROGRAM, "folder", "folder of runs").parse(args)
 
 
 def main() -> None:

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from tpnet_dist.config.args import CommandLine
-from tpnet_dist.config.keys import keys_of
+from tpnet_dist.config.commands import CommandParser
 from tpnet_dist.errors import InputError, errors_for_people, spoken
 
 if TYPE_CHECKING:
@@ -72,20 +70,8 @@ class ServeCommand:
                 raise InputError(f"--{flag} is {value:,}, but must be within {least:,}…{most:,}; change it")
 
 
-KEYS = keys_of(ServeCommand)
-COMMAND_LINE = CommandLine(
-    keys=KEYS, switches=frozenset({"debug"}), positional_key="run", positional_name="run"
-)
-
-
 def parse_serve(args: list[str]) -> ServeCommand:
-    """InputError with one sentence where the arguments cannot be used."""
-    if "-h" in args or "--help" in args:
-        tyro.cli(ServeCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
-    said = COMMAND_LINE.read(args)
-    if "run" not in said:
-        raise InputError("no run is given; name the folder of one, or see --help")
-    return ServeCommand(**said)  # type: ignore[arg-type]
+    return CommandParser(ServeCommand, PROGRAM, "run", "run").parse(args)
 
 
 def token_of(command: ServeCommand) -> str | None:

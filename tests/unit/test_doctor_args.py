@@ -43,14 +43,6 @@ def test_it_is_not_started_by_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
         parse_doctor([])
 
 
-def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_doctor(["--help"])
-    shown = capsys.readouterr().out
-    assert "--ranks COUNT" in shown
-    assert "--json" in shown
-
-
 def test_without_gpus_two_cpu_ranks_are_checked_and_gpus_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert _devices(parse_doctor([])) == ("cpu", 2)

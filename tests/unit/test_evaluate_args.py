@@ -36,11 +36,3 @@ def test_what_is_said_changes_the_runs_settings() -> None:
 def test_bad_args_get_one_sentence(args: str) -> None:
     with refused():
         parse_evaluate(args.split())
-
-
-def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_evaluate(["--help"])
-    shown = capsys.readouterr().out
-    assert "--mrr-negatives COUNT" in shown
-    assert "--negatives random|historical|inductive" in shown

@@ -66,13 +66,3 @@ def test_settings_of_a_released_checkpoint_come_from_preset_and_file(tmp_path: P
 def test_bad_args_get_one_sentence(args: str) -> None:
     with refused():
         parse_predict(args.split())
-
-
-def test_help_lists_every_flag_and_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_predict(["--help"])
-    shown = capsys.readouterr().out
-    assert "--top-k K" in shown
-    assert "Example: tpnet predict runs/mine --pairs pairs.csv" in shown
-    assert "--top-k 20 --sources users.csv --out best.csv" in shown
-    assert "--skip-unknown" in shown

@@ -34,14 +34,6 @@ def test_bad_args_get_one_sentence(args: str) -> None:
         parse_report(args.split())
 
 
-def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_report(["--help"])
-    shown = capsys.readouterr().out
-    assert "--out FILE.html" in shown
-    assert "RUN" in shown
-
-
 def test_the_report_does_not_wait_for_torch(tmp_path: Path) -> None:
     """Which takes seconds to import."""
     run = write_run(tmp_path / "run", results=results_of(0.9))

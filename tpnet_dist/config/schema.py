@@ -198,6 +198,11 @@ class ModelConfig:
         remedy = remedy or f"the default, {default}, will do"
         _require(holds, f"model.{name}", getattr(self, name), rule, remedy)
 
+    def require_within(self, least: float, most: float, *names: str) -> None:
+        """Refuse the first of these settings that is below `least` or above `most`."""
+        for name in names:
+            self.require(least <= getattr(self, name) <= most, name, f"within {least}…{most:,}")
+
 
 def _default_model() -> ModelConfig:
     model: ModelConfig = model_config_type(DEFAULT_MODEL)()

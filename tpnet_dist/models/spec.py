@@ -7,7 +7,7 @@ Everything outside `models/` knows models by their spec alone. A new one is a fo
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from tpnet_dist.config.schema import Config, ModelConfig
 from tpnet_dist.models.link_batch import LinkBatch
 
 Sampling = Literal["recent", "uniform", "time_interval_aware"]
+Settings = TypeVar("Settings", bound=ModelConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,6 @@ class SequenceSetting:
 class ModelSpec:
     """One model."""
 
-    name: str
     config: type[ModelConfig]
     """The type of the model's own settings: flags, TOML keys, docs and checks come from it."""
     build: Callable[[Config, LogShape], nn.Module]
@@ -99,6 +99,10 @@ class ModelSpec:
     prepared."""
 
     @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
     def title(self) -> str:
         return self.config.title
 
@@ -106,6 +110,12 @@ class ModelSpec:
         """Build a model. Initial weights come from torch's generator; features that do not exist have no
         weights."""
         return self.build(config, log).to(weight_dtype(config))
+
+
+def settings_of(config: Config, kind: type[Settings]) -> Settings:
+    """Return the settings of the model, which are of this kind."""
+    assert isinstance(config.model, kind)
+    return config.model
 
 
 def weight_dtype(config: Config) -> torch.dtype:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from tpnet_dist.config.args import CommandLine, require_place
-from tpnet_dist.config.keys import keys_of
-from tpnet_dist.errors import InputError, errors_for_people, spoken
+from tpnet_dist.config.args import require_place
+from tpnet_dist.config.commands import CommandParser
+from tpnet_dist.errors import InputError, errors_for_people
 from tpnet_dist.files.user_paths import resolved
 
 PROGRAM = "python -m tpnet_dist.report"
@@ -32,19 +31,9 @@ class ReportCommand:
     """Show the traceback of an error."""
 
 
-COMMAND_LINE = CommandLine(
-    keys=keys_of(ReportCommand), switches=frozenset({"debug"}), positional_key="runs", positional_name="run"
-)
-
-
 def parse_report(args: list[str]) -> ReportCommand:
     """Parse the arguments; InputError with one sentence where they cannot be used."""
-    if "-h" in args or "--help" in args:
-        tyro.cli(ReportCommand, prog=spoken(PROGRAM), args=["--help"], config=(FlagCreatePairsOff,))
-    said = COMMAND_LINE.read(args)
-    if "runs" not in said:
-        raise InputError("no run is given; name the folder of one, or see --help")
-    command = ReportCommand(**said)  # type: ignore[arg-type]
+    command = CommandParser(ReportCommand, PROGRAM, "runs", "run").parse(args)
     if command.out.suffix.lower() not in SUFFIXES:
         page = command.out.parent / f"{command.out.stem}.html"
         raise InputError(f"--out is {command.out}, but must end in .html; write {page}")

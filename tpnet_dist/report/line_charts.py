@@ -5,24 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tpnet_dist.report import marks
 from tpnet_dist.report.curves import Curve, Curves
-from tpnet_dist.report.plot import (
-    Axis,
-    Chart,
-    Legend,
-    Mark,
-    Plot,
-    across,
-    axis_around,
-    bar,
-    digits_of,
-    dot,
-    label_at,
-    line,
-    path,
-    polygon,
-    upward,
-)
+from tpnet_dist.report.plot import Axis, Chart, Legend, Plot, across, axis_around, upward
 from tpnet_dist.report.series import SETTINGS
 
 MOST_BINS = 150
@@ -50,15 +35,15 @@ def loss_chart(curves: Curves) -> Chart | None:
         return None
     values = [value for some in binned.values() for each in some for value in (each.low, each.high)]
     plot = Plot(Axis(0, max(curves.last_step, 1), *across()), axis_around(values, *upward()))
-    plot.grid_y("binary cross-entropy", digits_of(plot.y))
+    plot.grid_y("binary cross-entropy")
     plot.ticks_x("optimizer step")
     for seed, some in binned.items():
         means = [(plot.x.at(each.step), plot.y.at(each.mean)) for each in some]
-        plot.add(_band(plot, some), *path(means, "first"))
+        plot.add(_band(plot, some), *marks.path(means, "first"))
         plot.add(*_epoch_losses(plot, curves.by_seed[seed], seed))
-    legend = [Legend("steps, mean and range", (bar(0, 0, 30, 12, "band first"), _dash("first")))]
+    legend = [Legend("steps, mean and range", (marks.bar(0, 0, 30, 12, "band first"), _dash("first")))]
     if curves.last_epoch:
-        legend.append(Legend("mean of an epoch", (dot(15, 6, 4, "second"),)))
+        legend.append(Legend("mean of an epoch", (marks.dot(15, 6, 4, "second"),)))
     return plot.chart("Training loss", f"Training loss over {curves.last_step:,} steps", legend)
 
 
@@ -91,7 +76,7 @@ def metric_chart(curves: Curves, metric: str, best_epochs: Sequence[int]) -> Cha
         Axis(*_epoch_range(curves.last_epoch), *across()), axis_around(values, *upward(), high=_top(values))
     )
     name = metric.upper()
-    plot.grid_y(f"{name}, mean over batches", digits_of(plot.y))
+    plot.grid_y(f"{name}, mean over batches")
     plot.ticks_x("epoch")
     if len(best_epochs) == 1:
         plot.add(*_best(plot, best_epochs[0]))
@@ -112,29 +97,29 @@ def _points(curve: Curve, part: str, setting: str, metric: str) -> list[tuple[in
     return [(epoch, value) for epoch, value in found if value is not None]
 
 
-def _line(plot: Plot, points: Sequence[tuple[int, float]], kind: str, name: str) -> list[Mark]:
+def _line(plot: Plot, points: Sequence[tuple[int, float]], kind: str, name: str) -> list[marks.Mark]:
     places = [(plot.x.at(epoch), plot.y.at(value)) for epoch, value in points]
     radius = 2.6 if len(points) <= MOST_DOTS else 1.2
     dots = [
-        dot(x, y, radius, kind, f"{name}, epoch {epoch}: {value:.4f}")
+        marks.dot(x, y, radius, kind, f"{name}, epoch {epoch}: {value:.4f}")
         for (x, y), (epoch, value) in zip(places, points, strict=True)
     ]
-    return [*path(places, kind), *dots]
+    return [*marks.path(places, kind), *dots]
 
 
-def _best(plot: Plot, epoch: int) -> list[Mark]:
+def _best(plot: Plot, epoch: int) -> list[marks.Mark]:
     x = plot.x.at(epoch)
     near_end = epoch > (plot.x.low + plot.x.high) / 2
-    text = label_at(
+    text = marks.label_at(
         x + (-6 if near_end else 6), plot.y.start - 8, f"best, epoch {epoch}", "end" if near_end else "start"
     )
-    return [line(x, plot.y.start, x, plot.y.stop, "marker"), text]
+    return [marks.line(x, plot.y.start, x, plot.y.stop, "marker"), text]
 
 
-def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[Mark]:
+def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[marks.Mark]:
     ends = [(0, 0), *sorted(curve.last_steps.items())]
     return [
-        dot(
+        marks.dot(
             plot.x.at((before + last) / 2),
             plot.y.at(loss),
             2.6,
@@ -146,14 +131,14 @@ def _epoch_losses(plot: Plot, curve: Curve, seed: int) -> list[Mark]:
     ]
 
 
-def _band(plot: Plot, some: Sequence[Bin]) -> Mark:
+def _band(plot: Plot, some: Sequence[Bin]) -> marks.Mark:
     upper = [(plot.x.at(each.step), plot.y.at(each.high)) for each in some]
     lower = [(plot.x.at(each.step), plot.y.at(each.low)) for each in reversed(some)]
-    return polygon([*upper, *lower], "band first")
+    return marks.polygon([*upper, *lower], "band first")
 
 
-def _dash(kind: str) -> Mark:
-    return line(0, 6, 30, 6, kind)
+def _dash(kind: str) -> marks.Mark:
+    return marks.line(0, 6, 30, 6, kind)
 
 
 def _epoch_range(last: int) -> tuple[int, int]:

@@ -1,18 +1,16 @@
-"""The frame of a chart: axes with round ticks, and marks of SVG that take their colours from the page.
+"""The frame of a chart: axes with round ticks, and the marks drawn between them.
 
 Charts are 440 wide, so that their type stays readable where a phone shows them at 360.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from tpnet_dist.report.marks import Mark, label_at, line
 
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44
-COLOURS = ("first", "second", "third", "fourth", "fifth", "sixth")
-
-Points = Sequence[tuple[float, float]]
-"""Places, from the left and from the top."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +32,6 @@ class Axis:
         step = max(1.0, step) if whole else step
         first = math.ceil(self.low / step - 1e-9)
         return [step * number for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One SVG element."""
-
-    name: str
-    attributes: dict[str, str]
-    text: str = ""
-    """The text that a text element shows."""
-    hint: str = ""
-    """The text that is shown where a pointer rests."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +68,28 @@ class Plot:
     def add(self, *marks: Mark) -> None:
         self.marks += marks
 
-    def grid_y(self, label: str, digits: int, most: int = 5) -> None:
+    def grid_y(self, label: str) -> None:
         """Draw lines across, their values at the left, what they are above them."""
-        for tick in self.y.ticks(most):
+        for tick in self.y.ticks(5):
             y = self.y.at(tick)
             self.add(line(self.x.start, y, self.x.stop, y, "grid"))
-            self.add(label_at(LEFT - 8, y + 4, f"{tick:,.{digits}f}", "end"))
+            self.add(label_at(LEFT - 8, y + 4, f"{tick:,.{digits_of(self.y)}f}", "end"))
         self.add(label_at(4, 16, label, "start", "axis"))
 
-    def ticks_x(self, label: str, *, digits: int = 0, whole: bool = True, across: bool = False) -> None:
+    def grid_x(self, label: str) -> None:
+        """Draw lines from top to bottom, their values and what they are below them."""
+        top, digits = min(self.y.start, self.y.stop), digits_of(self.x, 6)
+        self._ticks_x(label, self.x.ticks(6), top, digits)
+
+    def ticks_x(self, label: str) -> None:
+        """Draw ticks below at whole numbers, their values and what they are."""
+        self._ticks_x(label, self.x.ticks(6, whole=True), max(self.y.start, self.y.stop), digits=0)
+
+    def _ticks_x(self, label: str, ticks: list[float], top: float, digits: int) -> None:
         bottom = max(self.y.start, self.y.stop)
-        for tick in self.x.ticks(6, whole=whole):
+        for tick in ticks:
             x = self.x.at(tick)
-            self.add(line(x, min(self.y.start, self.y.stop) if across else bottom, x, bottom + 4, "grid"))
+            self.add(line(x, top, x, bottom + 4, "grid"))
             self.add(label_at(x, bottom + 18, f"{tick:,.{digits}f}", "middle"))
         self.add(label_at((self.x.start + self.x.stop) / 2, bottom + 38, label, "middle", "axis"))
 
@@ -140,43 +135,3 @@ def across() -> tuple[float, float]:
 def upward(height: float = HEIGHT) -> tuple[float, float]:
     """Return where the vertical axis starts, at the bottom, and stops."""
     return height - BOTTOM, TOP
-
-
-def colour(place: int) -> str:
-    """Return the colour of the series at this place."""
-    return COLOURS[place % len(COLOURS)]
-
-
-def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Mark:
-    return _mark("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
-
-
-def label_at(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> Mark:
-    mark = _mark("text", kind, x=x, y=y)
-    return replace(mark, attributes={**mark.attributes, "text-anchor": anchor}, text=text)
-
-
-def path(points: Points, kind: str) -> list[Mark]:
-    """Return the marks of a path; none without points."""
-    return [Mark("polyline", {"class": kind, "points": _joined(points)})] if points else []
-
-
-def polygon(points: Points, kind: str, hint: str = "") -> Mark:
-    return Mark("polygon", {"class": kind, "points": _joined(points)}, hint=hint)
-
-
-def dot(x: float, y: float, radius: float, kind: str, hint: str = "") -> Mark:
-    mark = _mark("circle", kind, hint, cx=x, cy=y)
-    return replace(mark, attributes={**mark.attributes, "r": f"{radius:g}"})
-
-
-def bar(left: float, top: float, right: float, bottom: float, kind: str, hint: str = "") -> Mark:
-    return _mark("rect", kind, hint, x=left, y=top, width=max(right - left, 0), height=max(bottom - top, 0))
-
-
-def _mark(name: str, kind: str, hint: str = "", **places: float) -> Mark:
-    return Mark(name, {"class": kind, **{key: f"{place:.1f}" for key, place in places.items()}}, hint=hint)
-
-
-def _joined(points: Points) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

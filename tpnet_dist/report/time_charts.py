@@ -2,23 +2,9 @@
 
 from collections.abc import Sequence
 
+from tpnet_dist.report import marks
 from tpnet_dist.report.curves import Curve, Curves, EpochTime
-from tpnet_dist.report.plot import (
-    RIGHT,
-    WIDTH,
-    Axis,
-    Chart,
-    Legend,
-    Mark,
-    Plot,
-    across,
-    axis_around,
-    bar,
-    colour,
-    digits_of,
-    label_at,
-    upward,
-)
+from tpnet_dist.report.plot import RIGHT, WIDTH, Axis, Chart, Legend, Plot, across, axis_around, upward
 from tpnet_dist.report.traces import MODEL_PHASES, PhaseSeconds
 
 ROW, FOOT = 30, 46
@@ -36,7 +22,7 @@ def epoch_time_chart(curves: Curves) -> Chart | None:
     unit, name = (60.0, "minutes") if longest > 180 else (1.0, "seconds")
     y = axis_around([0, longest / unit], *upward(), low=0)
     plot = Plot(Axis(epochs[0] - 0.7, epochs[-1] + 0.7, *across()), y)
-    plot.grid_y(name, digits_of(y))
+    plot.grid_y(name)
     plot.ticks_x("epoch")
     for epoch in epochs:
         plot.add(*_bars(plot, epoch, curve, unit))
@@ -55,9 +41,9 @@ def phase_chart(by_rank: Sequence[PhaseSeconds]) -> Chart | None:
     height = len(by_rank) * ROW + FOOT
     x = axis_around([0, 1e3 * max(totals)], LEFT_OF_BARS, WIDTH - RIGHT, low=0)
     plot = Plot(x, Axis(0, 1, height - FOOT, 0), height=height)
-    plot.ticks_x("milliseconds per step", digits=digits_of(x, 6), whole=False, across=True)
+    plot.grid_x("milliseconds per step")
     for place, phases in enumerate(by_rank):
-        plot.add(label_at(0, place * ROW + 20, f"rank {phases.rank}", "start"))
+        plot.add(marks.label_at(0, place * ROW + 20, f"rank {phases.rank}", "start"))
         plot.add(*_phases(plot, place, phases))
     shown = [phase for phase in MODEL_PHASES if any(phases.seconds.get(phase) for phases in by_rank)]
     legend = [Legend(MODEL_PHASES[phase], (_box(_colour(phase)),)) for phase in shown]
@@ -66,13 +52,13 @@ def phase_chart(by_rank: Sequence[PhaseSeconds]) -> Chart | None:
     return plot.chart("Where a step's time goes", f"Phases of a step on {len(by_rank)} ranks", legend, note)
 
 
-def _phases(plot: Plot, place: int, phases: PhaseSeconds) -> list[Mark]:
+def _phases(plot: Plot, place: int, phases: PhaseSeconds) -> list[marks.Mark]:
     bars, done = [], 0.0
     for phase in MODEL_PHASES:
         length = 1e3 * phases.seconds.get(phase, 0.0)
         hint = f"rank {phases.rank}, {MODEL_PHASES[phase]}: {length:.2f} ms"
         bars.append(
-            bar(
+            marks.bar(
                 plot.x.at(done),
                 place * ROW + 5,
                 plot.x.at(done + length),
@@ -85,13 +71,17 @@ def _phases(plot: Plot, place: int, phases: PhaseSeconds) -> list[Mark]:
     return bars
 
 
-def _bars(plot: Plot, epoch: int, curve: Curve, unit: float) -> list[Mark]:
+def _bars(plot: Plot, epoch: int, curve: Curve, unit: float) -> list[marks.Mark]:
     time = curve.times.get(epoch, EpochTime())
     left, right = plot.x.at(epoch - 0.36), plot.x.at(epoch + 0.36)
     whole, training = (plot.y.at(seconds / unit) for seconds in (_whole(time), time.training))
     return [
-        bar(left, training, right, plot.y.start, "first", f"epoch {epoch}, training: {time.training:,.1f} s"),
-        bar(left, whole, right, training, "second", f"epoch {epoch}, evaluation: {time.evaluation:,.1f} s"),
+        marks.bar(
+            left, training, right, plot.y.start, "first", f"epoch {epoch}, training: {time.training:,.1f} s"
+        ),
+        marks.bar(
+            left, whole, right, training, "second", f"epoch {epoch}, evaluation: {time.evaluation:,.1f} s"
+        ),
     ]
 
 
@@ -100,8 +90,8 @@ def _whole(time: EpochTime) -> float:
 
 
 def _colour(phase: str) -> str:
-    return colour(list(MODEL_PHASES).index(phase))
+    return marks.colour(list(MODEL_PHASES).index(phase))
 
 
-def _box(kind: str) -> Mark:
-    return bar(9, 0, 21, 12, kind)
+def _box(kind: str) -> marks.Mark:
+    return marks.bar(9, 0, 21, 12, kind)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,24 +10,27 @@ import torch
 from torch import Tensor
 
 from tests.support.sentences import refused
-from tests.unit.models.small_models import NODES, B, M, S, in_the_company_of_none, random_batch, spread
+from tests.unit.models.small_models import (
+    NODES,
+    B,
+    M,
+    S,
+    in_the_company_of_none,
+    random_batch,
+    small,
+    there_and_back,
+)
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.common.dropout import Dropout
 from tpnet_dist.models.common.transformer import PreNormBlock
 from tpnet_dist.models.dygformer.co_occurrence import CoOccurrence, counts_of
 from tpnet_dist.models.dygformer.config import DyGFormerConfig
-from tpnet_dist.models.dygformer.model import DyGFormer
 from tpnet_dist.models.dygformer.sequences import alike, sequences_of
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.registry import spec_named
 
-
-def small_model(**options: Any) -> DyGFormer:
-    torch.manual_seed(0)
-    features = {"node_width": 3, "edge_width": 2}
-    sizes = {"time_width": 6, "part_channels": 4, "channels": 8, "patch_size": 2}
-    return DyGFormer(**{**sizes, **features, **options}).eval()
+small_model = partial(small, "dygformer")
 
 
 def told(batch: LinkBatch, *longest: int) -> LinkBatch:
@@ -195,17 +199,9 @@ def test_a_pre_norm_block_is_torchs_own_and_its_pooled_tokens_are_their_means() 
 
 @pytest.mark.parametrize("features", [{}, {"node_width": 0}, {"node_width": 0, "edge_width": 0}], ids=str)
 def test_weights_go_out_and_come_back_by_their_published_names(features: dict[str, int]) -> None:
-    names = spec_named("dygformer").state_names
-    assert names is not None
-    model, other = spread(small_model(**features)), small_model(**features)
-    published = names.to_published(model)
+    published, told = there_and_back("dygformer", small_model(**features), small_model(**features))
     assert published["0.projection_layer.node.weight"].shape == (4, 2 * 8)
-    names.load(other, published)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
-    config = names.config_of(published, Config(model=DyGFormerConfig())).model
-    assert isinstance(config, DyGFormerConfig)
-    sizes = (config.patch_size, config.part_channels, config.channels, config.time_width, config.layers)
-    assert sizes == (2, 4, 8, 6, 2)
+    assert told == DyGFormerConfig(patch_size=2, part_channels=4, channels=8, time_width=6, layers=2)
 
 
 def test_features_that_do_not_exist_are_like_zeros() -> None:
@@ -219,18 +215,6 @@ def test_features_that_do_not_exist_are_like_zeros() -> None:
         edge_features_BSMF=torch.zeros(*batch.neighbors_BSM.shape, 2),
     )
     torch.testing.assert_close(narrow(batch), wide(nothing))
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_in_bfloat16_logits_are_near_those_in_float32(training: bool) -> None:
-    batch = told(random_batch(), 4, 4, 4)
-    exact, rounded = (small_model(bfloat16=each, dropout=0.1).train(training) for each in (False, True))
-    logits, near = exact(batch), rounded(batch)
-    assert near.dtype == torch.float32
-    assert not torch.equal(near, logits)
-    torch.testing.assert_close(near, logits, rtol=0, atol=0.02)
-    near.square().sum().backward()
-    assert all(weight.grad is not None and weight.grad.any() for weight in rounded.parameters())
 
 
 REFUSED: tuple[dict[str, Any], ...] = (

@@ -1,24 +1,22 @@
 """GraphMixer: its size is the published one, and what is cut or padded changes no score."""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
 
+from tests.unit.models.small_models import small, there_and_back
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
-from tpnet_dist.models.graphmixer.model import GraphMixer
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.registry import spec_named
 
 B, S, M = 6, 3, 4
 
 
-def small_model(**sizes: Any) -> GraphMixer:
-    torch.manual_seed(0)
-    return GraphMixer(neighbors=M, time_width=6, channels=8, mixer_layers=1, time_gap=5, **sizes).eval()
+small_model = partial(small, "graphmixer", node_width=0, edge_width=0)
 
 
 def random_batch() -> LinkBatch:
@@ -57,18 +55,10 @@ def test_what_stands_in_an_empty_slot_does_not_matter() -> None:
 
 
 def test_weights_go_out_and_come_back_by_their_published_names() -> None:
-    names = spec_named("graphmixer").state_names
-    assert names is not None
     model, other = small_model(node_width=3, edge_width=2), small_model(node_width=3, edge_width=2)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.rand_like(weight))
-    published = names.to_published(model)
+    published, told = there_and_back("graphmixer", model, other)
     assert published["0.projection_layer.weight"].shape == (8, 8 + 6)
-    names.load(other, published)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
-    config = names.config_of(published, Config(model=GraphMixerConfig()))
-    assert (config.model.neighbors, config.model.channels, config.model.time_width) == (M, 8, 6)
+    assert told == GraphMixerConfig(neighbors=M, channels=8, time_width=6, mixer_layers=1)
 
 
 def test_foreign_weights_are_refused() -> None:

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.unit.models.random_queries import random_model, random_query
+from tests.unit.models.small_models import built
 from tpnet_dist.keyed_random import mix_in, words_of
 from tpnet_dist.models.common.dropout import DeviceBytes, DeviceDropout, MaskShape, event_keys
 from tpnet_dist.models.common.mixer import Mixer
-from tpnet_dist.models.graphmixer.model import GraphMixer
 from tpnet_dist.models.link_batch import LinkBatch
 
 KEYS = event_keys(3, 1, torch.arange(4))
@@ -57,7 +57,7 @@ def test_plain_forms_of_tpnet_give_logits_and_gradients_of_the_hosts(options: di
 
 
 def test_plain_forms_of_graphmixer_give_logits_of_the_hosts() -> None:
-    model = GraphMixer(neighbors=6, time_width=8, channels=12, edge_width=2).double().eval()
+    model = built("graphmixer", neighbors=6, time_width=8, channels=12, edge_width=2).double()
     query = random_query(edge_width=2, dtype=torch.float64)
     torch.testing.assert_close(plain(model, query), model(query))
 

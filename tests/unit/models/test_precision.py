@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from tests.unit.models.random_queries import random_model, random_query
+from tests.unit.models.small_models import SMALL, batch_for, small
 from tpnet_dist.models.common.dropout import EventDropout, event_keys
+from tpnet_dist.models.registry import MODELS
 from tpnet_dist.models.tpnet.pair_features import PairFeatures
 from tpnet_dist.models.tpnet.token_slots import TokenSlots
 
@@ -44,6 +46,27 @@ def test_logits_and_gradients_are_near_those_in_float32(options: dict[str, Any],
     )
     assert found.dtype == torch.float32
     assert float((found - wanted).norm()) < 0.1 * float(wanted.norm())
+
+
+def test_no_model_is_missing_here() -> None:
+    assert {*SMALL, "tpnet"} == set(MODELS)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", SMALL)
+def test_logits_of_models_without_memory_are_near_those_in_float32(name: str, training: bool) -> None:
+    batch = batch_for(name)
+    exact, rounded = (small(name, bfloat16=each, dropout=0.1).train(training) for each in (False, True))
+    logits, near = exact(batch), rounded(batch)
+    assert near.dtype == torch.float32
+    assert not torch.equal(near, logits)
+    torch.testing.assert_close(near, logits, rtol=0, atol=TOLERANCE)
+    near.square().sum().backward()
+    learning = {
+        key for key, weight in rounded.named_parameters() if weight.grad is not None and weight.grad.any()
+    }
+    # back along walks of one step nothing comes before
+    assert {key for key, _ in rounded.named_parameters() if "back_hidden_weight" not in key} <= learning
 
 
 def test_the_same_is_dropped_in_either_type() -> None:

@@ -1,23 +1,18 @@
 """TCL: its size is the published one, empty slots do not matter, and weights have published names."""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
 
-from tests.unit.models.small_models import M, in_the_company_of_none, random_batch, spread
+from tests.unit.models.small_models import M, in_the_company_of_none, random_batch, small, there_and_back
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.models.registry import spec_named
 from tpnet_dist.models.tcl.config import TCLConfig
-from tpnet_dist.models.tcl.model import TCL
 
-
-def small_model(**options: Any) -> TCL:
-    torch.manual_seed(0)
-    features = {"node_width": 3, "edge_width": 2}
-    return TCL(**{"neighbors": M, "time_width": 6, "channels": 8, **features, **options}).eval()
+small_model = partial(small, "tcl")
 
 
 def test_it_has_as_many_weights_as_published() -> None:
@@ -74,16 +69,9 @@ def test_in_training_what_is_dropped_belongs_to_the_event() -> None:
 
 @pytest.mark.parametrize("features", [{}, {"node_width": 0}, {"node_width": 0, "edge_width": 0}], ids=str)
 def test_weights_go_out_and_come_back_by_their_published_names(features: dict[str, int]) -> None:
-    names = spec_named("tcl").state_names
-    assert names is not None
-    model, other = spread(small_model(**features)), small_model(**features)
-    published = names.to_published(model)
+    published, told = there_and_back("tcl", small_model(**features), small_model(**features))
     assert published["0.projection_layer.node.weight"].shape == (8, 8)
-    names.load(other, published)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
-    config = names.config_of(published, Config(model=TCLConfig())).model
-    assert isinstance(config, TCLConfig)
-    assert (config.neighbors, config.channels, config.time_width, config.layers) == (M, 8, 6, 2)
+    assert told == TCLConfig(neighbors=M, channels=8, time_width=6, layers=2)
 
 
 def test_foreign_weights_are_refused() -> None:

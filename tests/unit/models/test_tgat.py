@@ -1,25 +1,28 @@
 """TGAT: its size is the published one, company changes no score, profiles differ where they say."""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
 
-from tests.unit.models.small_models import M, in_the_company_of_none, random_batch, spread, with_hops
+from tests.unit.models.small_models import (
+    M,
+    in_the_company_of_none,
+    random_batch,
+    small,
+    spread,
+    there_and_back,
+    with_hops,
+)
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.registry import spec_named
 from tpnet_dist.models.tgat.config import TGATConfig
-from tpnet_dist.models.tgat.model import TGAT
 
-
-def small_model(**options: Any) -> TGAT:
-    torch.manual_seed(0)
-    features = {"node_width": 3, "edge_width": 2}
-    return TGAT(**{"time_width": 6, "channels": 8, **features, **options}).eval()
+small_model = partial(small, "tgat")
 
 
 def test_it_has_as_many_weights_as_published() -> None:
@@ -77,16 +80,9 @@ def test_an_empty_slice_has_no_logits_and_zero_gradients() -> None:
 
 @pytest.mark.parametrize("features", [{}, {"node_width": 0}, {"node_width": 0, "edge_width": 0}], ids=str)
 def test_weights_go_out_and_come_back_by_their_published_names(features: dict[str, int]) -> None:
-    names = spec_named("tgat").state_names
-    assert names is not None
-    model, other = spread(small_model(**features)), small_model(**features)
-    published = names.to_published(model)
+    published, told = there_and_back("tgat", small_model(**features), small_model(**features))
     assert published["0.temporal_conv_layers.0.key_projection.weight"].shape == (14, 8 + 8 + 6)
-    names.load(other, published)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
-    config = names.config_of(published, Config(model=TGATConfig())).model
-    assert isinstance(config, TGATConfig)
-    assert (config.channels, config.time_width, config.layers) == (8, 6, 2)
+    assert told == TGATConfig(channels=8, time_width=6, layers=2)
 
 
 def test_absent_features_change_no_score() -> None:

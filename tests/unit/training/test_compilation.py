@@ -1,7 +1,6 @@
 """Compiled training steps give the losses of those that are not, and few shapes are compiled."""
 
 import shutil
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,16 +9,10 @@ from torch import nn
 from benchmarks.rank_pool import world_of_one
 from tests.support.sentences import refused
 from tests.unit.models.random_queries import random_model, random_query
-from tests.unit.models.small_models import EDGE_WIDTH, NODE_WIDTH, M, random_batch, with_hops
+from tests.unit.models.small_models import SMALL, batch_for, small
 from tpnet_dist.config.schema import TrainingConfig
-from tpnet_dist.models.cawn.model import CAWN
 from tpnet_dist.models.common.loss import links_loss, split_logits
-from tpnet_dist.models.dygformer.model import DyGFormer
-from tpnet_dist.models.graphmixer.model import GraphMixer
 from tpnet_dist.models.link_batch import LinkBatch
-from tpnet_dist.models.registry import MODELS
-from tpnet_dist.models.tcl.model import TCL
-from tpnet_dist.models.tgat.model import TGAT
 from tpnet_dist.training.compilation import check_compile, compiled
 from tpnet_dist.training.engine import DdpEngine
 from tpnet_dist.training.microbatch_scorer import MicrobatchScorer
@@ -87,25 +80,9 @@ def test_compiled_weights_have_the_names_they_have_without() -> None:
     }
 
 
-WIDTHS = {"node_width": NODE_WIDTH, "edge_width": EDGE_WIDTH, "time_width": 6, "channels": 8}
-OTHERS: dict[str, Callable[[], nn.Module]] = {
-    "graphmixer": lambda: GraphMixer(neighbors=M, dropout=0.0, **{**WIDTHS, "node_width": 0}),
-    "dygformer": lambda: DyGFormer(part_channels=4, patch_size=2, dropout=0.0, **WIDTHS),
-    "tcl": lambda: TCL(neighbors=M, dropout=0.0, **WIDTHS),
-    "tgat": lambda: TGAT(layers=2, dropout=0.0, **WIDTHS),
-    "cawn": lambda: CAWN(neighbors=M, position_width=8, heads=2, dropout=0.0, **WIDTHS),
-}
-
-
-def test_no_model_is_missing_here() -> None:
-    assert {*OTHERS, "tpnet"} == set(MODELS)
-
-
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", SMALL)
 def test_other_models_compile_too(name: str) -> None:
-    torch.manual_seed(0)
-    model, batch = OTHERS[name](), random_batch(ends=4)
-    batch = with_hops(batch) if name == "tgat" else batch
+    model, batch = small(name, dropout=0.0).train(), batch_for(name)
     logits = plainly(model, batch)
     torch.testing.assert_close(logits, model(batch))
     logits.square().sum().backward()

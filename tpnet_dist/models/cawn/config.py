@@ -43,14 +43,13 @@ class CAWNConfig(ModelConfig):
     """The number of heads of the attention over walks."""
 
     def __post_init__(self) -> None:
-        for name in ("neighbors", "time_width", "channels", "edge_channels"):
-            self.require(1 <= getattr(self, name) <= MAX_SIZE, name, f"within 1…{MAX_SIZE:,}")
-        self.require(2 <= self.position_width <= MAX_SIZE, "position_width", f"within 2…{MAX_SIZE:,}")
-        self.require(1 <= self.walk_length <= _MAX_LENGTH, "walk_length", f"within 1…{_MAX_LENGTH}")
+        self.require_within(1, MAX_SIZE, "neighbors", "time_width", "channels", "edge_channels")
+        self.require_within(2, MAX_SIZE, "position_width")
+        self.require_within(1, _MAX_LENGTH, "walk_length")
         walks = self.neighbors**self.walk_length
         self.require(walks <= _MAX_WALKS, "neighbors", f"such that neighbors ^ walk_length <= {_MAX_WALKS:,}")
         self.require(0 < self.interval_scaling <= 1e6, "interval_scaling", "above 0 and at most 1e+06")
-        self.require(0 <= self.dropout <= 0.9, "dropout", "within 0…0.9")
+        self.require_within(0, 0.9, "dropout")
         self.require(1 <= self.heads <= self.channels, "heads", "within 1…model.channels")
 
 

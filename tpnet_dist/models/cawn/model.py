@@ -9,11 +9,10 @@ Positions depend on both ends, so each link has embeddings of its own. What recu
 since interactions are drawn with replacement, goes through the LSTMs once.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
+from tpnet_dist.models.cawn.config import CAWNConfig
 from tpnet_dist.models.cawn.trees import (
     Landings,
     Sides,
@@ -29,6 +28,7 @@ from tpnet_dist.models.cawn.walk_lstm import WalkLSTM
 from tpnet_dist.models.common.dropout import dropout_for
 from tpnet_dist.models.common.linear import AlignedLinear
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
+from tpnet_dist.models.common.link_model import LinkModel, ModelInputs
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
@@ -40,49 +40,27 @@ _MOST_CODES = 4096
 """Up to so many are all encoded, also those that do not occur: a GPU would be waited for to say which do."""
 
 
-class CAWN(nn.Module):
+class CAWN(LinkModel):
     """The whole model on one device."""
 
-    def __init__(
-        self,
-        *,
-        neighbors: int = 32,
-        walk_length: int = 1,
-        node_width: int = 0,
-        edge_width: int = 0,
-        time_width: int = 100,
-        position_width: int = 172,
-        channels: int = 172,
-        padded_edges: int = 172,
-        heads: int = 8,
-        dropout: float = 0.1,
-        profile: Literal["published", "corrected"] = "published",
-        bfloat16: bool = False,
-    ) -> None:
-        super().__init__()
-        self.node_width, self.edge_width = node_width, edge_width
-        self.padded_nodes, self.padded_edges = max(node_width, channels), max(edge_width, padded_edges)
-        self.time_width, self.position_width = time_width, position_width
-        self.dropout, self.profile, self.in_bfloat16 = dropout, profile, bfloat16
-        self.time_encoding = PlainTimeEncoding(time_width)
-        self.positions = PositionEncoding(neighbors, walk_length, position_width)
+    def __init__(self, settings: CAWNConfig, inputs: ModelInputs) -> None:
+        super().__init__(inputs)
+        self.dropout, self.profile, channels = settings.dropout, settings.profile, settings.channels
+        self.time_width, self.position_width = settings.time_width, settings.position_width
+        self.padded_nodes = max(self.node_width, channels)
+        self.padded_edges = max(self.edge_width, settings.edge_channels)
+        position_width, both_widths = self.position_width, self.time_width + self.position_width
+        self.time_encoding = PlainTimeEncoding(self.time_width)
+        self.positions = PositionEncoding(settings.neighbors, settings.walk_length, position_width)
         # widths as in the published code, where features, absent ones too, are padded
-        features = self.padded_nodes + time_width + self.padded_edges + position_width
-        inputs = node_width + time_width + edge_width + position_width
-        self.feature_walks = WalkLSTM(inputs, features // 2)
+        features = self.padded_nodes + self.padded_edges + both_widths
+        self.feature_walks = WalkLSTM(self.node_width + self.edge_width + both_widths, features // 2)
         self.position_walks = WalkLSTM(position_width, position_width // 2)
-        width = -(-(features // 2) // heads) * heads
+        width = -(-(features // 2) // settings.heads) * settings.heads
         self.tokens = AlignedLinear(2 * (features // 2) + 2 * (position_width // 2), width)
-        self.block = PostNormBlock(width, heads)
+        self.block = PostNormBlock(width, settings.heads)
         self.output = nn.Linear(width, channels)
         self.predictor = LinkPredictor(2 * channels, channels)
-
-    def forward(self, batch: LinkBatch) -> Tensor:
-        """Return the logits of each event's source with each of its destinations: (B, C)."""
-        with torch.autocast(batch.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
-            links = self.embed(batch)
-            logits_BC: Tensor = self.predictor([links.source_BCK, links.target_BCK])
-        return logits_BC
 
     def embed(self, batch: LinkBatch) -> LinkEmbeddings:
         """Compute the embeddings of the ends of each link."""
@@ -136,10 +114,9 @@ class CAWN(nn.Module):
             edges = hop.edge_features_EMF
             no_interaction = parts[0].new_zeros(1, self.edge_width).expand(len(end_T), -1)
             parts.insert(1, no_interaction if edges is None else edges[end_T, slot_T])
-        if self.node_width:
-            features = batch.node_features_UF
-            assert features is not None, f"node features of width {self.node_width} expected"
-            parts.insert(0, features[hop.place_EM[end_T, slot_T]])
+        node_features = self.node_features(batch)
+        if node_features is not None:
+            parts.insert(0, node_features[hop.place_EM[end_T, slot_T]])
         return torch.cat(parts, 1)
 
     def _taken(self, trees: list[TreeHop], sides: Sides, of_walk_ZM: Tensor) -> Tensor | None:

@@ -10,6 +10,8 @@ starting the operations for it would take longer than it saves. Otherwise this i
 compiler aligns by itself.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -30,6 +32,13 @@ class AlignedLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
+
+
+def draw_for(layer: nn.Linear, fan_in: int) -> None:
+    """Draw torch's initial weights of a layer with so many inputs."""
+    bound = 1 / math.sqrt(fan_in)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -bound, bound)
 
 
 def linear(x_I: Tensor, weight_OI: Tensor, bias_O: Tensor) -> Tensor:

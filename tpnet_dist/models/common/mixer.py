@@ -17,10 +17,15 @@ from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.common.linear import AlignedLinear, linear
 from tpnet_dist.models.common.precision import at_least_float32, in_product_type
 
-KEPT_PER_CHANNEL = 14
+_KEPT_PER_CHANNEL = 14
 """Numbers a layer keeps for the backward pass, per channel of every token; 14.7 were counted."""
 PIECES = 200
 """The number of pieces that long rows are cut into, if the number of sequences allows it."""
+
+
+def numbers_kept(layers: int, tokens: int, channels: int) -> int:
+    """Return the numbers that a mixer keeps for the backward pass, for each of its sequences."""
+    return layers * tokens * channels * _KEPT_PER_CHANNEL
 
 
 class TokenMixing(nn.Module):

@@ -100,6 +100,8 @@ class PaddedStateNames:
     padded: Callable[[nn.Module], Mapping[str, PaddedColumns | PaddedParts]]
     """The padding of our weights whose inputs are features; weights of features that do not exist are left
     out."""
+    read_edges: Callable[[nn.Module, Mapping[str, Tensor]], None] | None = None
+    """Tells the model how wide a checkpoint's edge features are with their padding, where no setting does."""
 
     def config_of(self, state: Mapping[str, Tensor], config: Config) -> Config:
         self._require_known(state)
@@ -124,6 +126,8 @@ class PaddedStateNames:
 
     def load(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
         self._require_known(state)
+        if self.read_edges is not None:
+            self.read_edges(model, state)
         ours = {renamed(name, self.to_ours): tensor for name, tensor in state.items()}
         ours[FREQUENCY] = ours[FREQUENCY].flatten()
         wanted = model.state_dict()

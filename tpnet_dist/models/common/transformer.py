@@ -30,6 +30,7 @@ class TransformerBlock(nn.Module):
 
     def _fed_forward(self, x_K: Tensor, dropout: Dropout, activation: Activation) -> Tensor:
         first, second, scale = self.first, self.second, dropout.scale
+        [x_K] = in_product_type(x_K)  # what is dropped is of the type of products
         return feed_forward(
             x_K,
             (first.weight, first.bias),
@@ -74,8 +75,7 @@ class PreNormBlock(TransformerBlock):
     def forward(self, x_ZMK: Tensor, bias_ZM: Tensor | None, dropout: Dropout) -> Tensor:
         """Tokens of a sequence attend to one another."""
         mixed_ZMK = self._attended(x_ZMK, bias_ZM, dropout)
-        [normal_ZMK] = in_product_type(self._normal(1, mixed_ZMK))
-        return dropout.add(mixed_ZMK, self._fed_forward(normal_ZMK, dropout, "gelu"))
+        return dropout.add(mixed_ZMK, self._fed_forward(self._normal(1, mixed_ZMK), dropout, "gelu"))
 
     def pooled(self, x_ZMK: Tensor, bias_ZM: Tensor | None, share_ZQM: Tensor, dropout: Dropout) -> Tensor:
         """Means of the tokens by their shares, which add up to 1: (Z, Q, K). Where nothing is dropped, the

@@ -37,10 +37,9 @@ class DyGFormerConfig(ModelConfig):
     """Attention heads; they share 4 · part_channels evenly."""
 
     def __post_init__(self) -> None:
-        self.require(0 <= self.dropout <= 0.9, "dropout", "within 0…0.9")
-        for name in ("patch_size", "time_width", "part_channels", "channels"):
-            self.require(1 <= getattr(self, name) <= MAX_SIZE, name, f"within 1…{MAX_SIZE:,}")
-        self.require(2 <= self.sequence_length <= MAX_SIZE, "sequence_length", f"within 2…{MAX_SIZE:,}")
+        self.require_within(0, 0.9, "dropout")
+        self.require_within(1, MAX_SIZE, "patch_size", "time_width", "part_channels", "channels")
+        self.require_within(2, MAX_SIZE, "sequence_length")
         nearest = max(1, round(self.sequence_length / self.patch_size)) * self.patch_size
         self.require(
             self.sequence_length % self.patch_size == 0,
@@ -48,7 +47,7 @@ class DyGFormerConfig(ModelConfig):
             f"a multiple of model.patch_size ({self.patch_size})",
             f"{nearest} is the nearest",
         )
-        self.require(1 <= self.layers <= MAX_LAYERS, "layers", f"within 1…{MAX_LAYERS}")
+        self.require_within(1, MAX_LAYERS, "layers")
         width = 4 * self.part_channels
         self.require(
             1 <= self.heads <= width and width % self.heads == 0,

@@ -10,7 +10,6 @@ computed of places where there is nothing, but that they take part: see `sequenc
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,12 +18,14 @@ from tpnet_dist.models.common.dropout import Dropout, dropout_for
 from tpnet_dist.models.common.feature_linear import FeatureLinear
 from tpnet_dist.models.common.linear import linear
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
+from tpnet_dist.models.common.link_model import LinkModel, ModelInputs
 from tpnet_dist.models.common.precision import in_product_type
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
 from tpnet_dist.models.common.transformer import PreNormBlock
 from tpnet_dist.models.dygformer.co_occurrence import CoOccurrence, counts_of
+from tpnet_dist.models.dygformer.config import DyGFormerConfig
 from tpnet_dist.models.dygformer.sequences import (
     AlikeLinks,
     Sequences,
@@ -51,44 +52,24 @@ class Tokens:
     """Which part each has in the mean of the source's side, and of the destination's."""
 
 
-class DyGFormer(nn.Module):
+class DyGFormer(LinkModel):
     """The whole model on one device."""
 
-    def __init__(
-        self,
-        *,
-        node_width: int = 0,
-        edge_width: int = 0,
-        time_width: int = 100,
-        patch_size: int = 1,
-        part_channels: int = 50,
-        channels: int = 172,
-        layers: int = 2,
-        heads: int = 2,
-        dropout: float = 0.1,
-        profile: Literal["published", "corrected"] = "published",
-        bfloat16: bool = False,
-    ) -> None:
-        super().__init__()
-        self.node_width, self.edge_width, self.patch_size = node_width, edge_width, patch_size
-        self.dropout, self.profile, self.in_bfloat16 = dropout, profile, bfloat16
-        self.time_encoding = PlainTimeEncoding(time_width)
+    def __init__(self, settings: DyGFormerConfig, inputs: ModelInputs) -> None:
+        super().__init__(inputs)
+        self.dropout, self.profile = settings.dropout, settings.profile
+        self.patch_size = patch_size = settings.patch_size
+        part_channels, times = settings.part_channels, patch_size * settings.time_width
+        padded, width = patch_size * settings.channels, 4 * part_channels
+        self.time_encoding = PlainTimeEncoding(settings.time_width)
         self.co_occurrence = CoOccurrence(part_channels)
-        padded, width = patch_size * channels, 4 * part_channels
-        self.node = FeatureLinear(patch_size * node_width, part_channels, padded=padded)
-        self.edge = FeatureLinear(patch_size * edge_width, part_channels, padded=padded)
-        self.time = FeatureLinear(patch_size * time_width, part_channels, padded=patch_size * time_width)
+        self.node = FeatureLinear(patch_size * self.node_width, part_channels, padded=padded)
+        self.edge = FeatureLinear(patch_size * self.edge_width, part_channels, padded=padded)
+        self.time = FeatureLinear(times, part_channels, padded=times)
         self.counts = nn.Linear(patch_size * part_channels, part_channels)
-        self.blocks = nn.ModuleList(PreNormBlock(width, heads) for _ in range(layers))
-        self.output = nn.Linear(width, channels)
-        self.predictor = LinkPredictor(2 * channels, channels)
-
-    def forward(self, batch: LinkBatch) -> Tensor:
-        """Logits of each event's source with each of its destinations: (B, C)."""
-        with torch.autocast(batch.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
-            links = self.embed(batch)
-            logits_BC: Tensor = self.predictor([links.source_BCK, links.target_BCK])
-        return logits_BC
+        self.blocks = nn.ModuleList(PreNormBlock(width, settings.heads) for _ in range(settings.layers))
+        self.output = nn.Linear(width, settings.channels)
+        self.predictor = LinkPredictor(2 * settings.channels, settings.channels)
 
     def embed(self, batch: LinkBatch) -> LinkEmbeddings:
         """Of the ends of each link."""
@@ -153,15 +134,13 @@ class DyGFormer(nn.Module):
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
     def _projected(self, batch: LinkBatch, ends: Sequences) -> Tensor:
-        values: list[Tensor | None] = [None, None, self.time_encoding(ends.elapsed_F)]
-        if self.node_width:
-            assert batch.node_features_UF is not None, f"node features of width {self.node_width} expected"
-            values[0] = batch.node_features_UF.index_select(0, ends.node_F)
-        if self.edge_width:
-            features = batch.edge_features_BSMF
-            assert features is not None, f"edge features of width {self.edge_width} expected"
-            of_slot_FI = features.flatten(0, 2).index_select(0, ends.slot_F)
-            values[1] = of_slot_FI.masked_fill(ends.is_own_F[:, None], 0)
+        node_features, edge_features = self.node_features(batch), self.edge_features(batch)
+        if node_features is not None:
+            node_features = node_features.index_select(0, ends.node_F)
+        if edge_features is not None:
+            of_slot_FI = edge_features.flatten(0, 2).index_select(0, ends.slot_F)
+            edge_features = of_slot_FI.masked_fill(ends.is_own_F[:, None], 0)
+        values = (node_features, edge_features, self.time_encoding(ends.elapsed_F))
         shape = (len(ends), ends.length // self.patch_size, -1)
         parts = []
         for layer, value in zip((self.node, self.edge, self.time), values, strict=True):

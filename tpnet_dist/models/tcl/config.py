@@ -33,10 +33,9 @@ class TCLConfig(ModelConfig):
     """Attention heads."""
 
     def __post_init__(self) -> None:
-        self.require(0 <= self.dropout <= 0.9, "dropout", "within 0…0.9")
-        for name in ("neighbors", "time_width", "channels", "heads"):
-            self.require(1 <= getattr(self, name) <= MAX_SIZE, name, f"within 1…{MAX_SIZE:,}")
-        self.require(1 <= self.layers <= MAX_LAYERS, "layers", f"within 1…{MAX_LAYERS}")
+        self.require_within(0, 0.9, "dropout")
+        self.require_within(1, MAX_SIZE, "neighbors", "time_width", "channels", "heads")
+        self.require_within(1, MAX_LAYERS, "layers")
         self.require(
             self.channels % self.heads == 0, "heads", f"a divisor of model.channels ({self.channels})"
         )

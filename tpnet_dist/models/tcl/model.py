@@ -9,56 +9,35 @@ Up to the first cross attention a source is the same in all links of its event, 
 one only the ends' own tokens are asked. Empty slots are left out by every attention.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
 from tpnet_dist.models.common.dropout import Dropout, dropout_for
 from tpnet_dist.models.common.feature_linear import FeatureLinear, sum_of_linear
 from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
+from tpnet_dist.models.common.link_model import LinkModel, ModelInputs
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.sent import sent
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
 from tpnet_dist.models.common.transformer import PostNormBlock
 from tpnet_dist.models.link_batch import LinkBatch
+from tpnet_dist.models.tcl.config import TCLConfig
 
 
-class TCL(nn.Module):
+class TCL(LinkModel):
     """The whole model on one device."""
 
-    def __init__(
-        self,
-        *,
-        neighbors: int = 20,
-        node_width: int = 0,
-        edge_width: int = 0,
-        time_width: int = 100,
-        channels: int = 172,
-        layers: int = 2,
-        heads: int = 2,
-        dropout: float = 0.1,
-        profile: Literal["published", "corrected"] = "published",
-        bfloat16: bool = False,
-    ) -> None:
-        super().__init__()
-        self.node_width, self.edge_width = node_width, edge_width
-        self.dropout, self.profile, self.in_bfloat16 = dropout, profile, bfloat16
-        self.time_encoding = PlainTimeEncoding(time_width)
-        self.places = nn.Parameter(torch.randn(neighbors + 1, channels))
-        self.node = FeatureLinear(node_width, channels, padded=channels)
-        self.edge = FeatureLinear(edge_width, channels, padded=channels)
-        self.time = FeatureLinear(time_width, channels, padded=time_width)
-        self.blocks = nn.ModuleList(PostNormBlock(channels, heads) for _ in range(layers))
+    def __init__(self, settings: TCLConfig, inputs: ModelInputs) -> None:
+        super().__init__(inputs)
+        self.dropout, self.profile, channels = settings.dropout, settings.profile, settings.channels
+        self.time_encoding = PlainTimeEncoding(settings.time_width)
+        self.places = nn.Parameter(torch.randn(settings.neighbors + 1, channels))
+        self.node = FeatureLinear(self.node_width, channels, padded=channels)
+        self.edge = FeatureLinear(self.edge_width, channels, padded=channels)
+        self.time = FeatureLinear(settings.time_width, channels, padded=settings.time_width)
+        self.blocks = nn.ModuleList(PostNormBlock(channels, settings.heads) for _ in range(settings.layers))
         self.output = nn.Linear(channels, channels)
         self.predictor = LinkPredictor(2 * channels, channels)
-
-    def forward(self, batch: LinkBatch) -> Tensor:
-        """Logits of each event's source with each of its destinations: (B, C)."""
-        with torch.autocast(batch.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
-            links = self.embed(batch)
-            logits_BC: Tensor = self.predictor([links.source_BCK, links.target_BCK])
-        return logits_BC
 
     def embed(self, batch: LinkBatch) -> LinkEmbeddings:
         """Of the ends of each link."""
@@ -82,14 +61,12 @@ class TCL(nn.Module):
         """(B, S, 1 + M, K): of each end itself, then of its interactions."""
         own_BS1 = batch.ends_BS[..., None]
         elapsed_BSM = torch.cat([torch.zeros_like(batch.elapsed_BSM[..., :1]), batch.elapsed_BSM], -1)
-        inputs: list[Tensor | None] = [None, None, self.time_encoding(elapsed_BSM)]
-        if self.node_width:
-            assert batch.node_features_UF is not None, f"node features of width {self.node_width} expected"
-            inputs[0] = batch.node_features_UF[torch.cat([own_BS1, batch.neighbors_BSM], -1)]
-        if self.edge_width:
-            features = batch.edge_features_BSMF
-            assert features is not None, f"edge features of width {self.edge_width} expected"
-            inputs[1] = torch.cat([torch.zeros_like(features[:, :, :1]), features], 2)
+        node_features, edge_features = self.node_features(batch), self.edge_features(batch)
+        if node_features is not None:
+            node_features = node_features[torch.cat([own_BS1, batch.neighbors_BSM], -1)]
+        if edge_features is not None:
+            edge_features = torch.cat([torch.zeros_like(edge_features[:, :, :1]), edge_features], 2)
+        inputs = [node_features, edge_features, self.time_encoding(elapsed_BSM)]
         places = self.places if self.profile == "published" else self.places[self._corrected_places(batch)]
         return sum_of_linear([self.node, self.edge, self.time], inputs) + places
 

@@ -37,10 +37,9 @@ class TGATConfig(ModelConfig):
     """The number of heads of attention; they share channels + time_width evenly."""
 
     def __post_init__(self) -> None:
-        for name in ("neighbors", "time_width", "channels"):
-            self.require(1 <= getattr(self, name) <= MAX_SIZE, name, f"within 1…{MAX_SIZE:,}")
-        self.require(0 <= self.dropout <= 0.9, "dropout", "within 0…0.9")
-        self.require(1 <= self.layers <= _MAX_DEPTH, "layers", f"within 1…{_MAX_DEPTH}")
+        self.require_within(1, MAX_SIZE, "neighbors", "time_width", "channels")
+        self.require_within(0, 0.9, "dropout")
+        self.require_within(1, _MAX_DEPTH, "layers")
         width = self.channels + self.time_width
         self.require(
             1 <= self.heads <= width and width % self.heads == 0,

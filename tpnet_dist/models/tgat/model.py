@@ -8,66 +8,42 @@ An end's embedding does not depend on the other end, and a neighbour's only on t
 each is computed once, in however many links and slots it is.
 """
 
-import math
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tpnet_dist.models.common.linear import draw_for
+from tpnet_dist.models.common.link_model import LinkModel, ModelInputs
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.time_encoding import PlainTimeEncoding
 from tpnet_dist.models.link_batch import LinkBatch
 from tpnet_dist.models.tgat.attention import TemporalAttention
+from tpnet_dist.models.tgat.config import TGATConfig
 from tpnet_dist.models.tgat.levels import Level, levels_of
 
 Profile = Literal["published", "corrected"]
 
 
-class TGAT(nn.Module):
+class TGAT(LinkModel):
     """The whole model on one device."""
 
-    def __init__(
-        self,
-        *,
-        node_width: int = 0,
-        edge_width: int = 0,
-        time_width: int = 100,
-        channels: int = 172,
-        layers: int = 2,
-        heads: int = 2,
-        dropout: float = 0.1,
-        profile: Profile = "published",
-        bfloat16: bool = False,
-    ) -> None:
-        super().__init__()
+    def __init__(self, settings: TGATConfig, inputs: ModelInputs) -> None:
+        super().__init__(inputs)
+        self.dropout, self.profile = settings.dropout, settings.profile
+        self.time_width, self.channels = settings.time_width, settings.channels
+        node_width, edge_width, channels = self.node_width, self.edge_width, self.channels
         assert node_width <= channels, (node_width, channels)
-        self.node_width, self.edge_width = node_width, edge_width
-        self.time_width, self.channels = time_width, channels
         self.padded_edges = max(edge_width, channels)
         """Width of edge features with the published code's padding; a checkpoint may have another."""
-        self.dropout, self.profile, self.in_bfloat16 = dropout, profile, bfloat16
-        self.time_encoding = PlainTimeEncoding(time_width)
+        self.time_encoding = PlainTimeEncoding(self.time_width)
+        hidden_widths = [node_width, *(channels for _ in range(1, settings.layers))]
         self.blocks = nn.ModuleList(
-            TGATLayer(
-                node_width,
-                node_width if number == 0 else channels,
-                edge_width,
-                time_width,
-                channels,
-                heads,
-            )
-            for number in range(layers)
+            TGATLayer(node_width, hidden, edge_width, self.time_width, channels, settings.heads)
+            for hidden in hidden_widths
         )
         self.predictor = LinkPredictor(2 * channels, channels)
-
-    def forward(self, batch: LinkBatch) -> Tensor:
-        """Logits of each event's source with each of its destinations: (B, C)."""
-        with torch.autocast(batch.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
-            embedding_BSK = self.embed(batch)
-            target_BCK = embedding_BSK[:, 1:]
-            logits_BC: Tensor = self.predictor([embedding_BSK[:, :1].expand_as(target_BCK), target_BCK])
-        return logits_BC
 
     def embed(self, batch: LinkBatch) -> Tensor:
         """Embeddings of all ends: (B, S, K)."""
@@ -113,10 +89,10 @@ class TGATLayer(nn.Module):
         self.second = nn.Linear(channels, channels)
         # initial weights as in the published code, where features, absent ones too, are padded to `channels`
         attention, padded_edges = self.attention, max(edge_width, channels)
-        _draw_for(attention.query, width)
-        _draw_for(attention.key, width + padded_edges)
-        _draw_for(attention.value, width + padded_edges)
-        _draw_for(self.first, width + channels)
+        draw_for(attention.query, width)
+        draw_for(attention.key, width + padded_edges)
+        draw_for(attention.value, width + padded_edges)
+        draw_for(self.first, width + channels)
 
     def forward(
         self,
@@ -152,9 +128,3 @@ def _rows_at(hidden_TK: Tensor | None, level: Level) -> Tensor | None:
     rows_TM = level.next_rows_TM
     assert hidden_TK is not None and rows_TM is not None
     return hidden_TK.index_select(0, rows_TM.flatten()).view(*rows_TM.shape, hidden_TK.shape[1])
-
-
-def _draw_for(layer: nn.Linear, fan_in: int) -> None:
-    """Torch's initial weights of a layer with so many inputs."""
-    for parameter in layer.parameters():
-        nn.init.uniform_(parameter, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))

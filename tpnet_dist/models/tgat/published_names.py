@@ -1,7 +1,6 @@
 """Weights of TGAT under the names of DyGLib's implementation, and back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -49,19 +48,13 @@ def _padded(model: nn.Module) -> dict[str, PaddedParts]:
     return parts
 
 
-@dataclass(frozen=True)
-class TGATStateNames(PaddedStateNames):
-    """Reads and writes checkpoints, and tells the model how wide a checkpoint's edge features are."""
-
-    def load(self, model: nn.Module, state: Mapping[str, Tensor]) -> None:
-        assert isinstance(model, TGAT)
-        if _KEY in state:
-            edges = state[_KEY].shape[1] - model.channels - model.time_width
-            model.padded_edges = max(model.edge_width, edges)
-        super().load(model, state)
+def _read_edges(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    assert isinstance(model, TGAT)
+    edges = state[_KEY].shape[1] - model.channels - model.time_width
+    model.padded_edges = max(model.edge_width, edges)
 
 
-STATE_NAMES = TGATStateNames(
+STATE_NAMES = PaddedStateNames(
     title="TGAT",
     to_ours={
         **TIME_NAMES,
@@ -82,4 +75,5 @@ STATE_NAMES = TGATStateNames(
     needed=(_TIME, _KEY, _MERGED, "1.fc1.weight"),
     sizes=_sizes,
     padded=_padded,
+    read_edges=_read_edges,
 )

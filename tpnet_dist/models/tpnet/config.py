@@ -35,10 +35,10 @@ class TPNetConfig(ModelConfig):
     """MLP-Mixer layers."""
 
     def __post_init__(self) -> None:
-        self.require(2 <= self.neighbors <= MAX_SIZE, "neighbors", f"within 2…{MAX_SIZE:,}")
-        self.require(0 <= self.dropout <= 0.9, "dropout", "within 0…0.9")
-        for name, most in (("time_width", MAX_SIZE), ("channels", MAX_SIZE), ("mixer_layers", MAX_LAYERS)):
-            self.require(1 <= getattr(self, name) <= most, name, f"within 1…{most:,}")
+        self.require_within(2, MAX_SIZE, "neighbors")
+        self.require_within(0, 0.9, "dropout")
+        self.require_within(1, MAX_SIZE, "time_width", "channels")
+        self.require_within(1, MAX_LAYERS, "mixer_layers")
 
 
 CONFIG = TPNetConfig

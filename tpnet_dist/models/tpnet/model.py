@@ -8,7 +8,6 @@
 The mixer gets Z = B·2C sequences: for each link one of its source and one of its destination.
 """
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from tpnet_dist.models.common.dropout import MAX_RATE, dropout_for
 from tpnet_dist.models.common.host_forms import serves_host
+from tpnet_dist.models.common.link_embeddings import LinkEmbeddings
 from tpnet_dist.models.common.mixer import Mixer
 from tpnet_dist.models.common.predictor import LinkPredictor
 from tpnet_dist.models.common.time_encoding import TimeEncoding
@@ -27,15 +27,6 @@ from tpnet_dist.models.tpnet.token_slots import TokenSlots
 from tpnet_dist.spans import relative_encoding
 
 Profile = Literal["paper", "published"]
-
-
-@dataclass(frozen=True)
-class LinkEmbeddings:
-    """The embeddings and pair features that the logits of links are computed from."""
-
-    source_BCK: Tensor
-    target_BCK: Tensor
-    pair_features_BCP: Tensor | None
 
 
 class TPNet(nn.Module):
@@ -92,8 +83,7 @@ class TPNet(nn.Module):
         slots, gathered = self._inputs(query)
         with torch.autocast(query.ends_BS.device.type, dtype=torch.bfloat16, enabled=self.in_bfloat16):
             links = self._embed(query, slots, gathered)
-            parts = (links.source_BCK, links.target_BCK, links.pair_features_BCP)
-            logits_BC: Tensor = self.predictor([part for part in parts if part is not None])
+            logits_BC: Tensor = self.predictor(links.parts)
         return logits_BC
 
     def _inputs(

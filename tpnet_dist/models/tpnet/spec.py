@@ -4,9 +4,9 @@ from torch import nn
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
-from tpnet_dist.models.common.mixer import KEPT_PER_CHANNEL
+from tpnet_dist.models.common.mixer import numbers_kept
 from tpnet_dist.models.link_batch import LinkBatch
-from tpnet_dist.models.spec import ModelSpec, Needs
+from tpnet_dist.models.spec import ModelSpec, Needs, settings_of
 from tpnet_dist.models.tpnet.config import TPNetConfig
 from tpnet_dist.models.tpnet.model import TPNet
 from tpnet_dist.models.tpnet.published_names import TPNetStateNames
@@ -14,7 +14,7 @@ from tpnet_dist.models.tpnet.token_slots import TokenSlots
 
 
 def _build(config: Config, log: LogShape) -> nn.Module:
-    model = _settings(config)
+    model = settings_of(config, TPNetConfig)
     return TPNet(
         hops=config.memory.hops,
         timescales=config.memory.timescales,
@@ -35,7 +35,7 @@ def _build(config: Config, log: LogShape) -> nn.Module:
 
 
 def _needs(config: Config) -> Needs:
-    model = _settings(config)
+    model = settings_of(config, TPNetConfig)
     return Needs(
         neighbors=model.neighbors,
         sampling=model.sampling,
@@ -45,24 +45,18 @@ def _needs(config: Config) -> Needs:
 
 
 def _prepare(config: Config, batch: LinkBatch) -> TokenSlots:
-    mask_empty = _settings(config).profile == "paper"
+    mask_empty = settings_of(config, TPNetConfig).profile == "paper"
     padded = config.training.compile != "off"
     return TokenSlots.with_pairs(batch.neighbor_mask_BSM, mask_empty=mask_empty, padded=padded)
 
 
 def _kept_numbers(config: Config) -> int:
-    model = _settings(config)
+    model = settings_of(config, TPNetConfig)
     # two links have four ends
-    return 4 * model.neighbors * model.channels * model.mixer_layers * KEPT_PER_CHANNEL
-
-
-def _settings(config: Config) -> TPNetConfig:
-    assert isinstance(config.model, TPNetConfig)
-    return config.model
+    return 4 * numbers_kept(model.mixer_layers, model.neighbors, model.channels)
 
 
 SPEC = ModelSpec(
-    name="tpnet",
     config=TPNetConfig,
     build=_build,
     needs=_needs,

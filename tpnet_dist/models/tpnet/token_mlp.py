@@ -6,14 +6,12 @@ destination). A neighbour of the source gets one token per destination; all inpu
 for all of them, so their share of the first layer is computed once.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tpnet_dist.models.common.host_forms import serves_host
-from tpnet_dist.models.common.linear import AlignedLinear
+from tpnet_dist.models.common.linear import AlignedLinear, draw_for
 from tpnet_dist.models.tpnet.pair_features import PairValues
 
 
@@ -26,8 +24,7 @@ class TokenMLP(nn.Module):
         self._shared_width = own_width + pair_width
         self.first = nn.Linear(own_width + 2 * pair_width, 2 * channels)
         self.second = AlignedLinear(2 * channels, channels)
-        for parameter in self.first.parameters():
-            nn.init.uniform_(parameter, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
+        draw_for(self.first, fan_in)
 
     def forward(
         self, source_JF: list[Tensor], target_YF: list[Tensor], pairs: PairValues | None, num_targets: int

@@ -30,6 +30,7 @@ from tpnet_dist.batches.planner import LinkPlanner
 from tpnet_dist.batches.run_data import RunData, plan_of, split_of
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.world import World
+from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.scoring import score_microbatches
 from tpnet_dist.events.batch_plan import BatchPlan
 from tpnet_dist.events.reader import EventLog
@@ -95,6 +96,14 @@ class TurnBatches:
         """Yield all requests that are left."""
         return self.take(len(self.plan))
 
+    def require(self, steps: int) -> None:
+        """Refuse to time more steps than there are batches left."""
+        if steps > (left := len(self.plan) - self.next):
+            raise InputError(
+                f"{steps} more steps are to be timed, but {left} batches of {len(self.plan)} are left; lower "
+                "--steps or --turns, or take a larger log"
+            )
+
     def _time_before(self, position: int) -> float:
         if position == 0 and self.view is self.data.split.val:
             return self.data.memory_time("val")
@@ -128,6 +137,7 @@ class Trainer(Contestant):
 
     def learn_and_look(self, steps: int, prefetch: int) -> StepTimes:
         """Learn some steps, and return their times and what they wait for."""
+        self.to_learn.require(steps)
         requests = self.to_learn.take(steps)
         watch, waits, all_reduces = StopWatch(), StopWatch(), []
         rows = rows_ahead(self._memory, requests, prefetch=prefetch)

@@ -44,6 +44,18 @@ _SMALL_STUDY = {
     "--decays": "1e-5",
     "--models": "tpnet",
 }
+LARGER = "larger"
+"""A log with some batches of 200 to train on."""
+_SMALL_TIMESCALES = {
+    "--data": "data/uci",
+    "--epochs": "1",
+    "--seeds": "0",
+    "--grid": "1e-6",
+    "--args='--config small.toml'": "",
+    "--edges": "1e4",
+    "--steps": "1",
+    "--turns": "1",
+}
 _SMALLER: dict[str, dict[str, str]] = {
     "--continue-from": {},  # has the settings of the other run
     "-m tpnet_dist.train": _SMALL_MODEL,
@@ -67,16 +79,8 @@ _SMALLER: dict[str, dict[str, str]] = {
         "--turn-steps": "1",
         "--cores": "1",
     },
-    "-m benchmarks.timescales": {
-        "--data": "data/uci",
-        "--epochs": "1",
-        "--seeds": "0",
-        "--grid": "1e-6",
-        "--args='--config small.toml'": "",
-        "--edges": "1e4",
-        "--steps": "1",
-        "--turns": "1",
-    },
+    "--studies cost": _SMALL_TIMESCALES | {"--data": f"data/{LARGER}"},
+    "-m benchmarks.timescales": _SMALL_TIMESCALES,
     "-m benchmarks.ablations data/uci": {"--epochs": "1"},
     "-m benchmarks.scalability": {"--edges": "2400", "--steps": "1", "--ranks": "1 2", "--device": "cpu"},
     "-m benchmarks.planner": {"--report-only": ""},
@@ -91,8 +95,6 @@ _SMALLER: dict[str, dict[str, str]] = {
     },
 }
 """What each command's arguments are made to be, so that it takes seconds."""
-LARGER = "larger"
-"""A log with some batches of 200 to train on."""
 _HERE = {
     "-m benchmarks.train_step --data data/uci ": f"-m benchmarks.train_step --data data/{LARGER} ",
     "-m benchmarks.efficiency --data data/uci ": f"-m benchmarks.efficiency --data uci=data/{LARGER} ",

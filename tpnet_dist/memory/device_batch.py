@@ -8,7 +8,7 @@ once, since nothing is written before they are:
     2. add       a layer's new value = its old one, faded, and its messages, in the order of their events
     3. write     new layers and clocks
 
-A counts terms, Y the layers that change, U nodes that are read, V receivers.
+A term is of axis A, a sum, which is a layer's new value, of axis T, its receiver of axis U.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,23 +36,23 @@ class Terms(NamedTuple):
     index_A: Tensor
     """The layer that is added: of the own rows, or, if some are borrowed, of those gathered by the next
     two."""
-    own_Q: Tensor
-    borrowed_Q: Tensor
+    from_own: Tensor
+    from_borrowed: Tensor
     weight_A: Tensor
     rate_A: Tensor
     now_A: Tensor
     """The receiver's new clock."""
     divides_A: Tensor
     """1 where the row's degree divides, else 0; empty for walks that do not divide."""
-    first_Y: Tensor
+    first_T: Tensor
     """The index of each sum's first term."""
-    to_own_Y: Tensor
+    to_own_T: Tensor
     """The layers that the sums are for, those of own rows first."""
-    to_borrowed_Y: Tensor
-    place_V: Tensor
-    clock_V: Tensor
+    to_borrowed_T: Tensor
+    place_U: Tensor
+    clock_U: Tensor
     """The new clock of each of these places."""
-    gained_V: Tensor
+    gained_U: Tensor
     """The amounts by which degrees grow; empty for walks that keep none."""
 
     @classmethod
@@ -64,21 +64,26 @@ class Terms(NamedTuple):
         # receiver after receiver, as unsigned numbers: own ones first
         order_E = np.argsort(ends.receiver_E.view(np.uint64), kind="stable")
         columns = _Columns.room(len(order_E), len(rules.hop_L) - 1)
-        A, Y, V = _list_terms(ends, order_E, rules, columns)
-        index_A, own_Q, borrowed_Q = _by_table(columns.index_A[:A])
-        to_Y, divides = columns.to_Y[:Y], rules.divides_by_degree
-        num_own = int((to_Y >= 0).sum())
+        num_terms, num_sums, num_receivers = _list_terms(ends, order_E, rules, columns)
+        index_A, from_own, from_borrowed = _by_table(columns.index_A[:num_terms])
+        to_T, divides = columns.to_T[:num_sums], rules.divides_by_degree
+        num_own = int((to_T >= 0).sum())
         arrays: Sequence[npt.NDArray[Any]] = (
-            *(columns.place_A[:A], index_A, own_Q, borrowed_Q, columns.weight_A[:A], columns.rate_A[:A]),
-            *(columns.now_A[:A], columns.divides_A[: A * divides], columns.first_Y[:Y]),
-            *(to_Y[:num_own], -1 - to_Y[num_own:], columns.place_V[:V], columns.clock_V[:V]),
-            columns.gained_V[: V * divides],
+            *(columns.place_A[:num_terms], index_A, from_own, from_borrowed, columns.weight_A[:num_terms]),
+            *(
+                columns.rate_A[:num_terms],
+                columns.now_A[:num_terms],
+                columns.divides_A[: num_terms * divides],
+            ),
+            *(columns.first_T[:num_sums], to_T[:num_own], -1 - to_T[num_own:]),
+            *(columns.place_U[:num_receivers], columns.clock_U[:num_receivers]),
+            columns.gained_U[: num_receivers * divides],
         )
         return cls(*map(torch.from_numpy, arrays))
 
 
 class _Columns(NamedTuple):
-    """Room for what `Terms` holds, before layers of either table are told apart."""
+    """Room for what `Terms` holds, before layers of either table are separated."""
 
     place_A: Integers
     index_A: Integers
@@ -86,20 +91,20 @@ class _Columns(NamedTuple):
     rate_A: Floats
     now_A: Floats
     divides_A: Floats
-    first_Y: Integers
-    to_Y: Integers
-    place_V: Integers
-    clock_V: Floats
-    gained_V: Floats
+    first_T: Integers
+    to_T: Integers
+    place_U: Integers
+    clock_U: Floats
+    gained_U: Floats
 
     @classmethod
     def room(cls, num_ends: int, num_layers: int) -> "_Columns":
         most = 2 * num_ends * num_layers
-        place_A, index_A, first_Y, to_Y = np.empty((4, most), np.int64)
+        place_A, index_A, first_T, to_T = np.empty((4, most), np.int64)
         weight_A, rate_A, now_A, divides_A = np.empty((4, most))
-        place_V, (clock_V, gained_V) = np.empty(num_ends, np.int64), np.empty((2, num_ends))
+        place_U, (clock_U, gained_U) = np.empty(num_ends, np.int64), np.empty((2, num_ends))
         of_terms = place_A, index_A, weight_A, rate_A, now_A, divides_A
-        return cls(*of_terms, first_Y, to_Y, place_V, clock_V, gained_V)
+        return cls(*of_terms, first_T, to_T, place_U, clock_U, gained_U)
 
 
 def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
@@ -108,11 +113,11 @@ def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
     is_borrowed_A = index_A < 0
     if not is_borrowed_A.any():
         return index_A, index_A[:0], index_A[:0]
-    own_Q, borrowed_Q = index_A[~is_borrowed_A], -1 - index_A[is_borrowed_A]
+    from_own, from_borrowed = index_A[~is_borrowed_A], -1 - index_A[is_borrowed_A]
     gathered_A = np.empty_like(index_A)
-    gathered_A[~is_borrowed_A] = np.arange(len(own_Q))
-    gathered_A[is_borrowed_A] = np.arange(len(own_Q), len(index_A))
-    return gathered_A, own_Q, borrowed_Q
+    gathered_A[~is_borrowed_A] = np.arange(len(from_own))
+    gathered_A[is_borrowed_A] = np.arange(len(from_own), len(index_A))
+    return gathered_A, from_own, from_borrowed
 
 
 @compiled
@@ -126,9 +131,9 @@ def _list_terms(ends, order_E, rules, columns):
             stop += 1
         # times do not decrease, so the last one is the new clock
         clock = ends.time_E[order_E[stop - 1]]
-        columns.place_V[v], columns.clock_V[v], columns.gained_V[v] = receiver, clock, 0.0
+        columns.place_U[v], columns.clock_U[v], columns.gained_U[v] = receiver, clock, 0.0
         for i in range(start, stop):
-            columns.gained_V[v] += np.exp(-rules.rate_W[0] * (clock - ends.time_E[order_E[i]]))
+            columns.gained_U[v] += np.exp(-rules.rate_W[0] * (clock - ends.time_E[order_E[i]]))
         for layer in range(1, layers):
             hop, parent, rate = rules.hop_L[layer], rules.parent_L[layer], rules.rate_W[rules.scale_L[layer]]
             is_first = True
@@ -138,9 +143,9 @@ def _list_terms(ends, order_E, rules, columns):
                     continue
                 if is_first:
                     # the layer as it was comes before its messages
-                    columns.first_Y[y], is_first = a, False
-                    columns.to_Y[y] = _layer_index(receiver, layer, layers)
-                    columns.place_A[a], columns.index_A[a] = receiver, columns.to_Y[y]
+                    columns.first_T[y], is_first = a, False
+                    columns.to_T[y] = _layer_index(receiver, layer, layers)
+                    columns.place_A[a], columns.index_A[a] = receiver, columns.to_T[y]
                     columns.now_A[a], columns.weight_A[a], columns.divides_A[a] = clock, 1.0, 0.0
                     columns.rate_A[a] = rate * (1 if divides else hop)
                     y, a = y + 1, a + 1
@@ -196,7 +201,7 @@ def record_terms(
     own_VLD: Tensor, borrowed_VLD: Tensor, clocks: Clocks, terms: Terms, rules: LayerRules
 ) -> None:
     """Replay a batch with torch operations, on any device: one sum for each layer of each receiver."""
-    if not len(terms.place_V):
+    if not len(terms.place_U):
         return
     own_layers, borrowed_layers = own_VLD.flatten(0, 1), borrowed_VLD.flatten(0, 1)
     # 1. weigh
@@ -205,22 +210,25 @@ def record_terms(
         factor_A /= (clocks.degree_V[terms.place_A] * terms.divides_A).clamp_(min=1)
     # 2. add
     layers = own_layers
-    if len(terms.borrowed_Q):
-        parts = (own_layers.index_select(0, terms.own_Q), borrowed_layers.index_select(0, terms.borrowed_Q))
+    if len(terms.from_borrowed):
+        parts = (
+            own_layers.index_select(0, terms.from_own),
+            borrowed_layers.index_select(0, terms.from_borrowed),
+        )
         layers = torch.cat(parts)
-    new_YD = F.embedding_bag(
-        terms.index_A, layers, terms.first_Y, mode="sum", per_sample_weights=factor_A.to(layers.dtype)
+    new_TD = F.embedding_bag(
+        terms.index_A, layers, terms.first_T, mode="sum", per_sample_weights=factor_A.to(layers.dtype)
     )
     # 3. write
     if clocks.keeps_degree:
-        faded_V = torch.exp((clocks.time_V[terms.place_V] - terms.clock_V).mul_(rules.rate_W[0]))
-        clocks.degree_V[terms.place_V] = faded_V.mul_(clocks.degree_V[terms.place_V]).add_(terms.gained_V)
-    clocks.time_V[terms.place_V] = terms.clock_V
-    to_own_YD, to_borrowed_YD = new_YD.split_with_sizes([len(terms.to_own_Y), len(terms.to_borrowed_Y)])
-    if len(to_own_YD):
-        own_layers.index_copy_(0, terms.to_own_Y, to_own_YD)
-    if len(to_borrowed_YD):
-        borrowed_layers.index_copy_(0, terms.to_borrowed_Y, to_borrowed_YD)
+        faded_U = torch.exp((clocks.time_V[terms.place_U] - terms.clock_U).mul_(rules.rate_W[0]))
+        clocks.degree_V[terms.place_U] = faded_U.mul_(clocks.degree_V[terms.place_U]).add_(terms.gained_U)
+    clocks.time_V[terms.place_U] = terms.clock_U
+    to_own_TD, to_borrowed_TD = new_TD.split_with_sizes([len(terms.to_own_T), len(terms.to_borrowed_T)])
+    if len(to_own_TD):
+        own_layers.index_copy_(0, terms.to_own_T, to_own_TD)
+    if len(to_borrowed_TD):
+        borrowed_layers.index_copy_(0, terms.to_borrowed_T, to_borrowed_TD)
 
 
 TermsRecorder = Callable[[Tensor, Tensor, Clocks, Terms, LayerRules], None]
@@ -235,17 +243,3 @@ def terms_recorder_for(device: torch.device, *, triton: bool) -> TermsRecorder:
         if passes_trial(trial, device):
             return record_terms_by_triton
     return record_terms
-
-
-def record_on_device(
-    own_VLD: Tensor,
-    borrowed_VLD: Tensor,
-    ends: Ends,
-    batches: range,
-    clocks: Clocks,
-    rules: LayerRules,
-    record: TermsRecorder = record_terms,
-) -> None:
-    """Replay consecutive batches, one after the other."""
-    for batch in batches:
-        record(own_VLD, borrowed_VLD, clocks, Terms.of(ends, batch, rules), rules)

@@ -13,13 +13,27 @@ from torch import Tensor
 
 from tests.support.memories import WALKS
 from tests.support.triton_here import needs_triton
-from tpnet_dist.memory.device_batch import record_on_device
+from tpnet_dist.memory.device_batch import Terms, TermsRecorder, record_terms
 from tpnet_dist.memory.kernels import Clocks, Ends, record_on_host
 from tpnet_dist.memory.walks import LayerRules, Walk, WalkKind
 
 NODES, BATCHES, EVENTS, HOPS = 9, 6, 11, 3
 TRITON = pytest.param("triton", marks=needs_triton)
 FORMS = ["host", "device", TRITON]
+
+
+def record_on_device(
+    own_VLD: Tensor,
+    borrowed_VLD: Tensor,
+    ends: Ends,
+    batches: range,
+    clocks: Clocks,
+    rules: LayerRules,
+    record: TermsRecorder = record_terms,
+) -> None:
+    """Replay consecutive batches, one after the other."""
+    for batch in batches:
+        record(own_VLD, borrowed_VLD, clocks, Terms.of(ends, batch, rules), rules)
 
 
 def recorder(form: str) -> Callable[..., None]:

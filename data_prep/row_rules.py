@@ -144,7 +144,7 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
     times = check_time(row[roles.time].strip(), rules.time)
     for position in _numeric(roles, rules):
         field, is_feature = row[position].strip(), position != roles.label
-        if is_feature and rules.features.wish.fill and field in MISSING_SPELLINGS:
+        if is_feature and rules.features.options.fill and field in MISSING_SPELLINGS:
             continue
         may_fill = is_feature and not rules.time.is_kept and field in MISSING_SPELLINGS
         hint = " or pass --fill 0 or --fill mean" if may_fill else ""
@@ -165,7 +165,7 @@ def require_kind(ids: pa.Array, what: str, rules: Rules) -> None:
 
 def _numeric(roles: Roles, rules: Rules) -> list[int]:
     """Return the columns of numbers; those of categories hold anything."""
-    return [each for each in roles.numeric if roles.names[each] not in rules.features.wish.one_hot]
+    return [each for each in roles.numeric if roles.names[each] not in rules.features.options.one_hot]
 
 
 def check_time(field: str, rule: TimeRule) -> Times:

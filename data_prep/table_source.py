@@ -36,7 +36,7 @@ from tpnet_dist.events.feature_rules import numbers_with_gaps
 from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
 
 _KEPT_BATCHES = 8
-"""More than are read ahead: the one that is rejected is among them."""
+"""More batches than are read ahead, so that a rejected one is among them."""
 _ROWS_AT_ONCE = 4096
 _CORRECT = "fill it in or remove the row"
 _FILL = "fill it in, remove the row, or pass --fill 0 or --fill mean"
@@ -82,7 +82,7 @@ class TableSource:
 
     @property
     def feature_names(self) -> list[str]:
-        """Of each value: a list column has several."""
+        """Return the name of each feature; a list column has several."""
         return [
             name if width is None else f"{name}[{number}]"
             for position, width in self._widths.items()
@@ -280,10 +280,10 @@ class TableSource:
 
     def _check_number(self, column: pa.Array, position: int, rules: Rules) -> None:
         name, width = self.roles.names[position], self._widths.get(position)
-        what, value, wish = f"column {name!r}", column[0].as_py(), rules.features.wish
-        if name in wish.one_hot:
+        what, value, options = f"column {name!r}", column[0].as_py(), rules.features.options
+        if name in options.one_hot:
             return
-        if value is None and wish.fill and position != self.roles.label:
+        if value is None and options.fill and position != self.roles.label:
             return
         if value is None:
             may_fill = position != self.roles.label and not rules.time.is_kept
@@ -301,7 +301,7 @@ class TableSource:
 
 def _list_values(column: pa.Array, width: int, rules: Rules, name: str) -> Matrix:
     """A matrix of a list column; every row has as many values, or none at all where gaps are filled."""
-    if column.null_count and not rules.features.wish.fill:
+    if column.null_count and not rules.features.options.fill:
         raise Rejected
     there = column.drop_null()
     if not pa.types.is_fixed_size_list(column.type) and len(there):

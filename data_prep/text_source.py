@@ -106,8 +106,8 @@ class TextSource:
         raise_first_offence(self.place, self.form, self.roles, rules, from_row=from_row, before=before)
 
     def _open(self, lines: EventLines, rules: Rules) -> Any:  # noqa: ANN401 — Arrow has no types
-        roles, wish = self.roles, rules.features.wish
-        numeric = [each for each in roles.numeric if roles.names[each] not in wish.one_hot]
+        roles, options = self.roles, rules.features.options
+        numeric = [each for each in roles.numeric if roles.names[each] not in options.one_hot]
         numeric = [] if self.form.decimal_comma else numeric
         types = {
             str(position): pa.float32() if position in numeric else pa.string()
@@ -124,7 +124,7 @@ class TextSource:
                 pyarrow.csv.ConvertOptions(
                     include_columns=list(types),
                     column_types=types,
-                    null_values=MISSING_SPELLINGS if wish.fill else [],
+                    null_values=MISSING_SPELLINGS if options.fill else [],
                     strings_can_be_null=False,
                 ),
             )

@@ -40,7 +40,7 @@ def spoken(program: str) -> str:
 
 @contextmanager
 def spoken_as(name: str) -> Iterator[None]:
-    """Within the block messages call the command by this name."""
+    """Call the command by this name in messages within the block."""
     _spoken_as.append(name)
     try:
         yield

@@ -16,7 +16,7 @@ HAS_NVTX = torch.version.cuda is not None
 
 
 class SpanTimes(Protocol):
-    """Whoever times spans."""
+    """Times spans."""
 
     def begin(self, name: str) -> Callable[[], None]:
         """Call what it returns at the end of the span."""

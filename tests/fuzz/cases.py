@@ -18,7 +18,7 @@ from tests.fuzz.flips import SILENT, stored_kinds
 from tests.fuzz.flips import TRACEBACK as FOUND_DEFECT
 from tests.fuzz.judge import judged
 from tests.fuzz.makings import Makings, write_two_links
-from tests.fuzz.strategies import damages, forged_json, mutated, raw_texts, settings_args, settings_files
+from tests.fuzz.strategies import damages, mutated, raw_texts, settings_args, settings_files, tampered_json
 from tpnet_dist.events.reader import EventLog
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -73,23 +73,23 @@ def run_damage(draw: Draw, made: Makings) -> str:
     )
 
 
-def forged_manifest(draw: Draw, made: Makings) -> str:
+def tampered_manifest(draw: Draw, made: Makings) -> str:
     """What another kind of value does where a checksum vouches for it."""
     path = made.log / "manifest.json"
     content = path.read_bytes()
     try:
-        path.write_bytes(draw(forged_json(content)))
+        path.write_bytes(draw(tampered_json(content)))
         command = ("describe", made.log, "--verify")
         return REFUSED if judged(made.root, data_prep.main, *command).returncode else TAKEN
     finally:
         path.write_bytes(content)
 
 
-def forged_results(draw: Draw, made: Makings) -> str:
+def tampered_results(draw: Draw, made: Makings) -> str:
     path, page = made.run / "results.json", made.place() / "page.html"
     content = path.read_bytes()
     try:
-        path.write_bytes(draw(forged_json(content)))
+        path.write_bytes(draw(tampered_json(content)))
         done = judged(made.root, report.main, made.run, "--out", page, makes=(page,))
         return REFUSED if done.returncode else TAKEN
     finally:
@@ -144,8 +144,8 @@ CASES: dict[str, Case] = {
     "raw bytes": raw_bytes,
     "folder damage": folder_damage,
     "run damage": run_damage,
-    "forged manifest": forged_manifest,
-    "forged results": forged_results,
+    "tampered manifest": tampered_manifest,
+    "tampered results": tampered_results,
     "damaged weights": damaged_weights,
     "pairs": pairs,
     "settings": settings,

@@ -1,7 +1,7 @@
 """`python -m tpnet_dist.distributed.launcher …`: torchrun, where ranks have the last word.
 
-It takes torchrun's arguments. Exit code 2 is a user's to mend, so no rank is started again after it, however
-many restarts there are. Signals reach the ranks, which save; the exit code is then 128 + signal. Nothing is
+It takes torchrun's arguments. Exit code 2 is the user's to correct, so it starts no rank again, whatever the
+number of restarts. Signals reach the ranks, which save; the exit code is then 128 + signal. Nothing is
 printed that ranks do not say, unless one was killed without a word.
 """
 

@@ -112,7 +112,7 @@ def _require_room(config: Config, log: EventLog, capacity: int, device: torch.de
 
 
 def _draw_strangers(memory: Memory, nodes: range) -> None:
-    """Their random features are the same whatever the capacity: those of nodes that no log has."""
+    """Draw random features of nodes that no log has; they are the same whatever the capacity."""
     features = torch.empty(len(nodes), memory.width)
     fill_projection(features, kind="normal", first_node=_NOBODY, seed=memory.seed, epoch=memory.epoch)
     memory.table.start_from(features, torch.tensor(nodes))

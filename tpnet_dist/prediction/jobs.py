@@ -57,7 +57,7 @@ class Choice:
 
     k: int
     candidates: Ids | str | None = None
-    """Those themselves, or how they are chosen; None: all."""
+    """Ids of candidates, or how they are chosen; None: all."""
     count: int = DEFAULT_COUNT
     exclude_seen: bool = False
     exclude_self: bool = False
@@ -185,7 +185,7 @@ class Job:
                 yield replace(known, src=ids.raw_of(ids.find(known.src, "src")), dst=dst)
 
     def _note_unknown(self, block: FileBlock, unknown: _Unknown) -> npt.NDArray[np.bool_]:
-        """Which rows name known ids alone."""
+        """Note unknown ids; return which rows name known ids alone."""
         is_known = np.ones(len(block), bool)
         columns: list[tuple[Ids | None, Side]] = [(block.src, "src"), (block.dst, "dst")]
         for ids, side in columns:

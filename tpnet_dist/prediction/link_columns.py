@@ -23,7 +23,7 @@ class GivenColumns:
     dst: str | None = None
     time: str | None = None
     preparation: Preparation | None = None
-    """Of the log that the model was trained on."""
+    """The preparation of the log that the model was trained on."""
 
     def find(self, role: Role, names: list[str]) -> str | None:
         """Its name in this file; None if it has no such column."""
@@ -59,7 +59,7 @@ class GivenColumns:
 
 
 def _first_fields(path: Path, form: TextForm) -> list[str]:
-    """Of the first line that is no comment."""
+    """Return the fields of the first line that is no comment."""
     try:
         with pa.input_stream(path) as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8-sig", errors="replace")

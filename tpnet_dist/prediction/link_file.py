@@ -62,7 +62,7 @@ class LinkFile:
     path: Path
     columns: GivenColumns = field(default_factory=GivenColumns)
     roles: tuple[Role, ...] = ("src", "dst")
-    """Of the ids it must have; the first is read as the source."""
+    """The roles of ids that the file must have; the first is read as the source."""
     num_features: int = 0
     """If there must be so many: the log's own feature columns by name, else those beside ids and time."""
 
@@ -320,7 +320,7 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.float32]:
 
 
 def _dates(nanoseconds: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """In the finer of two units only where need be."""
+    """Return dates, in the finer of two units only if they need it."""
     if (nanoseconds % 1000).any():
         return nanoseconds.view("datetime64[ns]")
     return (nanoseconds // 1000).view("datetime64[us]")

@@ -77,7 +77,7 @@ def _too_large(time: Any) -> InputError:  # noqa: ANN401 — whatever a list hol
 
 
 def _ticks_of(dates: npt.NDArray[Any], manifest: Manifest) -> npt.NDArray[Any]:
-    """Since 1970, with fractions where the log has such."""
+    """Return ticks since 1970, with fractions if the log has them."""
     first, last, unit = manifest.first_time, manifest.last_time, manifest.time_unit
     if not are_unix_times(first, last, manifest.seconds_per_tick):
         raise InputError(

@@ -104,7 +104,7 @@ class Journal:
             self._room = end + _ROOM
 
     def commit(self, calls: Sequence[bytes]) -> None:
-        """These calls are on disk when it returns; room for them must have been reserved."""
+        """Write these calls and sync: they are on disk on return. Room for them must have been reserved."""
         line = _line(b"[" + b",".join(calls) + b"]")
         self._file.seek(self.size)
         written = 0
@@ -158,13 +158,13 @@ def read_journal(path: Path) -> FoundJournal:
 
 
 def _content(line: bytes) -> Any:  # noqa: ANN401 — whatever JSON holds
-    """None if the line is not whole."""
+    """Return what a line holds; None if it is not whole."""
     checksum, content = line[:8], line[9:-1]
     return json.loads(content) if line.endswith(b"\n") and checksum == b"%08x" % zlib.crc32(content) else None
 
 
 def _require_unfinished(path: Path, size: int, rest: Iterator[bytes]) -> None:
-    """Only the last commit can be cut short by a crash: whole ones after it say that the file was damaged."""
+    """Refuse whole commits after one that is cut short: a crash cuts only the last, so this is damage."""
     if any(_content(line) is not None for line in rest):
         raise InputError(
             f"{path}: is damaged at byte {size:,}, and whole events follow; restore the file, or move it "

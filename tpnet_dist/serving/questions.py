@@ -45,7 +45,7 @@ class Links:
 
 
 class PieceSize:
-    """As many links as take about so long on this machine, whatever it is."""
+    """Chooses how many links to score at once, so that a piece takes about as long on any machine."""
 
     def __init__(self) -> None:
         self.links = FEWEST
@@ -180,7 +180,7 @@ def _require_known(predictor: Predictor, given: Mapping[Side, Ids]) -> None:
 
 
 def _candidates(predictor: Predictor, given: Sequence[int | str] | None) -> Ids:
-    """Each once, in their order."""
+    """Return the candidates, each once, in their order."""
     if given is None:
         return predictor.ids.raw_of(predictor.ids.destinations())
     ids = as_ids(given)

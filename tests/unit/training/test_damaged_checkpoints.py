@@ -1,4 +1,4 @@
-"""Checkpoints that are cut, lost, forged or half written are named and left out; nothing of them is run."""
+"""Checkpoints that are cut, lost, tampered with or half written are named and left out; none is run."""
 
 import pickle
 from pathlib import Path
@@ -95,7 +95,7 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_checkpoint_with_true_checksums_is_left_out_and_nothing_of_it_is_run(
+def test_a_tampered_checkpoint_with_true_checksums_is_left_out_and_nothing_of_it_is_run(
     saved: tuple[Path, TPNet, Progress], forgery: str
 ) -> None:
     path, model, _ = saved

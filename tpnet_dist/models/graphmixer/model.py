@@ -85,6 +85,6 @@ class FrozenTimeEncoding(nn.Module):
 
 
 def _share_of_each(mask_MZ: Tensor) -> Tensor:
-    """In the mean over those that are there; where none is, all tokens are alike."""
+    """Return each token's share of the mean over tokens that are there; if none is, all have equal shares."""
     mask_MZ = mask_MZ | ~mask_MZ.any(0)
     return mask_MZ / mask_MZ.sum(0)

@@ -27,7 +27,7 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, re
 		--training.epochs 5 --run-dir $(DEMO)/run
 	@echo; echo "A report of the run, as one HTML page:"
 	$(RUN)/python -m tpnet_dist.report $(DEMO)/run --out $(DEMO)/report.html
-	@echo; echo "Whom the users of the log's last three events are most likely to meet next:"
+	@echo; echo "The most likely next partners of the users in the log's last three events:"
 	(echo src; tail -n 3 $(DEMO)/social.csv | cut -d, -f1 | sort -u) > $(DEMO)/users.csv
 	$(RUN)/python -m tpnet_dist.predict $(DEMO)/run --top-k 5 --sources $(DEMO)/users.csv --out $(DEMO)/best.csv
 	head -n 6 $(DEMO)/best.csv

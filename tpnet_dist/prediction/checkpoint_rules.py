@@ -32,7 +32,7 @@ def config_of(path: Path, said: object) -> Config:
     """Make a configuration of settings by their dotted names, as JSON or a pickle brings them."""
     if not isinstance(said, Mapping):
         raise InputError(f"{path}: its config is {_shown(said)}, but holds settings; {_REMEDY}")
-    said = {RENAMED.get(name, name): value for name, value in said.items()}
+    said = {RENAMED.get(str(name), str(name)): value for name, value in said.items()}
     try:
         keys = config_keys(said.get("model.name", DEFAULT_MODEL))
     except InputError as error:

@@ -13,6 +13,7 @@ from tpnet_dist.files.read_ahead import read_ahead
 from tpnet_dist.memory.fetched_rows import FetchedRows
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
+from tpnet_dist.models.common.dropout import with_dropout_states
 from tpnet_dist.models.link_batch import LinkBatch
 
 PlannedRows = tuple[PlannedLinks, FetchedRows | None]
@@ -82,7 +83,10 @@ class LinkBatchMaker:
 
     def prepared(self, planned: PlannedLinks) -> PlannedLinks:
         """Return these links with what the model can make of them on the host, before they are sent."""
-        if self.prepare is None or self.device.type == "cpu":
+        if self.device.type == "cpu":
+            return planned
+        planned = replace(planned, blocks=tuple(map(with_dropout_states, planned.blocks)))
+        if self.prepare is None:
             return planned
         prepared = [self.prepare(batch) for batch in planned.batches()]
         pairs = zip(planned.blocks, prepared, strict=True)

@@ -108,7 +108,9 @@ class EventDropout(Dropout):
         self.scale = 256 / (256 - self._threshold)
         self._num_events = len(keys_B)
         on_host = serves_host(keys_B) and not counted
-        self._bytes = HostBytes(keys_B) if on_host else DeviceBytes(keys_B, states_BM)
+        self._bytes: HostBytes | DeviceBytes = (
+            HostBytes(keys_B) if on_host else DeviceBytes(keys_B, states_BM)
+        )
 
     def drop_(self, values: Tensor) -> Tensor:
         return values.mul_(self._keep_mask(values))

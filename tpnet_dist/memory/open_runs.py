@@ -65,7 +65,8 @@ class OpenRuns:
 
     def arrange(self, plan: RunPlan) -> ArrangedRun | None:
         """Stage 2, of runs in the order they were planned; it may be left to the next stage."""
-        run = next(each for each in self._open if each.plan is plan)
+        # a copy, since on a GPU another thread closes runs meanwhile
+        run = next(each for each in self._open.copy() if each.plan is plan)
         if not run.is_arranged:
             if self.exchange.num_ranks > 1:
                 with self.exchange.stats.stage("borrow"):

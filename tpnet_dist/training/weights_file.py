@@ -57,7 +57,13 @@ def start_from(model: nn.Module, spec: ModelSpec, state: dict[str, Any], path: P
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
     """Write a checkpoint with a checksum of its content, whole or not at all; `torch.load` reads it."""
     with atomic_write(path) as file:
-        torch.save(sealed(state), file)
+        try:
+            torch.save(sealed(state), file)
+        except RuntimeError as error:
+            # of a write that failed, torch only says that its archive is not complete
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def read_state(path: Path) -> dict[str, Any]:

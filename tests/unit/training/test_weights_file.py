@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from tests.support.checkpoints import small_model
+from tests.support.full_disk import no_file_larger_than
 from tests.support.sentences import refused
 from tpnet_dist.models.registry import spec_named
 from tpnet_dist.models.tpnet.published_names import to_published
-from tpnet_dist.training.weights_file import read_state, start_from
+from tpnet_dist.training.weights_file import read_state, start_from, write_state
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
@@ -36,3 +37,14 @@ def test_files_of_something_else_are_refused(tmp_path: Path, content: object) ->
         start_from(
             small_model(), spec_named("tpnet"), read_state(tmp_path / "other.pt"), tmp_path / "other.pt"
         )
+
+
+@pytest.mark.parametrize("count", [10, 100_000])
+def test_a_full_disk_is_named_with_the_file_and_keeps_the_old_one(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "weights.pt"
+    write_state(path, {"before": torch.zeros(2)})
+    before = path.read_bytes()
+    with no_file_larger_than(1000), pytest.raises(OSError) as error:
+        write_state(path, {"weights": torch.zeros(count)})
+    assert error.value.filename == str(path)
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])

@@ -1,6 +1,7 @@
 """Weights in a single file: those of the released code are taken, anything else is named and refused."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -48,3 +49,22 @@ def test_a_full_disk_is_named_with_the_file_and_keeps_the_old_one(tmp_path: Path
         write_state(path, {"weights": torch.zeros(count)})
     assert error.value.filename == str(path)
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
+
+
+@pytest.mark.parametrize(
+    ("strange", "seal"),
+    [
+        (lambda weight: weight.int(), {}),
+        (lambda weight: weight + 0j, {}),
+        (lambda weight: None, {}),
+        (lambda weight: weight.to_sparse(), {}),
+        (lambda weight: weight.to_sparse(), {"sha256": "0"}),
+    ],
+    ids=["whole numbers", "complex", "none", "sparse", "sparse and sealed"],
+)
+def test_weights_of_another_kind_are_refused(tmp_path: Path, strange: Any, seal: dict[str, str]) -> None:
+    model, path = small_model(), tmp_path / "best.pt"
+    weights = {**model.state_dict(), "predictor.second.bias": strange(model.predictor.second.bias.detach())}
+    torch.save({"model": weights, **seal}, path)
+    with refused():
+        start_from(model, spec_named("tpnet"), read_state(path), path)

@@ -48,6 +48,7 @@ class TextSource:
         has_header = _looks_like_header(rows[0]) if layout.header is None else layout.header
         has_names = has_header and layout.names_its_columns
         if has_header and len(rows) == 1:
+            self._require_closed(find_open_quote(lines, delimiter), before)
             if layout.is_kept and has_names:  # its only line may be an event
                 find_roles(self.name, [name.strip() for name in rows[0]], layout, has_names=True)
             raise NoEvents(f"{self.name}: only a header line, no events; give a file with at least one event")
@@ -92,7 +93,13 @@ class TextSource:
                 if batch.num_rows:
                     yield self._parse(batch, rules, first_row, raw.bytes_read)
                 first_row += batch.num_rows
-        except (pa.ArrowInvalid, Rejected):
+        except (pa.ArrowInvalid, Rejected) as error:
+            if "straddling" in str(error):
+                self._require_closed_quotes()
+                raise InputError(
+                    f"{self.name}: a row after row {first_row:,} takes more than {_BLOCK_BYTES >> 20} MiB; "
+                    "shorten its text"
+                ) from None
             raise ChunkRejected(first_row) from None
         except (OSError, EOFError) as error:
             raise unreadable(self.place, error) from error
@@ -169,12 +176,13 @@ class TextSource:
             for _ in range(form.lines_before_rows):
                 text.readline()
             lines = ("\n" if _is_comment(line, form.comment) else line for line in text)
-            found = find_open_quote(lines, form.delimiter)
+            self._require_closed(find_open_quote(lines, form.delimiter), form.lines_before_rows)
+
+    def _require_closed(self, found: tuple[int, str] | None, lines_before: int) -> None:
         if found is not None:
             line, what = found
             raise InputError(
-                f"{self.name} line {form.lines_before_rows + line + 1:,}: {what}; correct the quoting of "
-                "this row"
+                f"{self.name} line {lines_before + line + 1:,}: {what}; correct the quoting of this row"
             )
 
 

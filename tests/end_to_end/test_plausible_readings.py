@@ -154,6 +154,9 @@ def test_a_dry_run_says_it_and_writes_nothing(tmp_path: Path) -> None:
         ),
         pytest.param('1,2,3,"a\n1,2,4,b\n', 1, id="in the first row"),
         pytest.param('src,dst,time,note\n1,2,3,a\n1,2,4,"open', 3, id="in the last row"),
+        pytest.param('src,dst,time,"note\n1,2,3,a\n1,2,4,b\n', 1, id="in the header"),
+        pytest.param('src,dst,time,note\n1,2,3,"a\n1,2,4,b\n1,2,5,c"\n1,2,6,d\n', 2, id="of two rows"),
+        pytest.param('src,dst,time,note\n1,2,3,a\n"1,2,4,b\n1",2,5,c\n', 3, id="of two rows that follow"),
     ],
 )
 def test_a_quote_that_swallows_rows_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
@@ -165,6 +168,12 @@ def test_values_of_several_lines_are_read(tmp_path: Path) -> None:
     raw.write_text('src,dst,time,note\n1,2,3,"a\n\nb, ""c"""\n1,2,4,5" pipe\n')
     convert(raw, tmp_path / "out")
     assert len(EventLog(tmp_path / "out")) == 2
+
+
+def test_a_row_longer_than_a_block_is_refused_and_its_open_quote_named(tmp_path: Path) -> None:
+    row = f"1,2,4,{'x' * (40 << 20)}\n"
+    assert "takes more than 16 MiB" in refuse(tmp_path, f"src,dst,time,note\n1,2,3,a\n{row}")
+    assert "line 3: a quote is opened" in refuse(tmp_path, f'src,dst,time,note\n1,2,3,a\n1,2,3,"a\n{row}')
 
 
 def test_a_large_blank_block_is_passed_over(tmp_path: Path) -> None:

@@ -32,3 +32,12 @@ def test_contributing_names_the_make_targets_there_are() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     named = set(re.findall(r"`make ([a-z-]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
     assert named == targets
+
+
+def test_the_tests_that_hold_guarantees_are_there() -> None:
+    named = re.findall(
+        r"`((?:tests/)?[\w/]*test_\w+\.py|tests/[\w/.]+)`", (ROOT / "docs" / "guarantees.md").read_text()
+    )
+    assert len(named) > 10
+    for name in named:
+        assert list(ROOT.glob(name if "/" in name else f"tests/**/{name}")), name

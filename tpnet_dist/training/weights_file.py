@@ -21,13 +21,21 @@ def load_weights(model: nn.Module, weights: dict[str, torch.Tensor], path: Path)
     """Raise InputError that names the first missing, unexpected or wrongly shaped weight."""
     ours = model.state_dict()
     for name in sorted({*ours, *weights}):
-        mine, theirs = (tuple(state[name].shape) if name in state else "absent" for state in (ours, weights))
+        mine, theirs = (_kind_of(state[name]) if name in state else "absent" for state in (ours, weights))
         if mine != theirs:
             raise InputError(
                 f"{path}: {name} is {theirs} where this data and configuration ask for {mine}; "
                 "use the data folder, features and settings the checkpoint was made with"
             )
     model.load_state_dict(weights)
+
+
+def _kind_of(weight: object) -> str:
+    """The shape, and what else is not as weights are."""
+    if not isinstance(weight, torch.Tensor):
+        return f"a {type(weight).__name__}"
+    is_plain = weight.is_floating_point() and weight.layout is torch.strided and not weight.is_meta
+    return f"{tuple(weight.shape)}{'' if is_plain else f' of {weight.dtype}, {weight.layout}'}"
 
 
 def start_from_file(model: nn.Module, spec: ModelSpec, file: str, world: World) -> None:
@@ -40,7 +48,8 @@ def start_from(model: nn.Module, spec: ModelSpec, state: dict[str, Any], path: P
     """Take the weights of a checkpoint of ours, or of a published one by its own names."""
     weights = state.get("model", state)
     if not isinstance(weights, dict) or not all(
-        isinstance(name, str) and isinstance(weight, torch.Tensor) for name, weight in weights.items()
+        isinstance(name, str) and isinstance(weight, torch.Tensor) and weight.layout is torch.strided
+        for name, weight in weights.items()
     ):
         raise InputError(f"{path}: holds no weights by their names; give a checkpoint of {spec.title}")
     if "model" in state:
@@ -57,7 +66,13 @@ def start_from(model: nn.Module, spec: ModelSpec, state: dict[str, Any], path: P
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
     """Write a checkpoint with a checksum of its content, whole or not at all; `torch.load` reads it."""
     with atomic_write(path) as file:
-        torch.save(sealed(state), file)
+        try:
+            torch.save(sealed(state), file)
+        except RuntimeError as error:
+            # of a write that failed, torch only says that its archive is not complete
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def read_state(path: Path) -> dict[str, Any]:

@@ -116,6 +116,13 @@ def test_an_open_quote_is_refused_with_its_line(tmp_path: Path) -> None:
         LinkFile(path).read()
 
 
+def test_two_quotes_that_make_one_link_of_several_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text('src,dst,note\n1,2,"a\n3,4,b\n5,6,c"\n7,8,"two\nlines"\n')
+    with pytest.raises(InputError, match="line 2: a quote makes one value of 3 lines"):
+        LinkFile(path).read()
+
+
 @pytest.mark.parametrize("name", ["new", "new.csv"])
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrows", ".jsonl"])
 def test_typed_files_are_read_like_text_whatever_their_name(tmp_path: Path, suffix: str, name: str) -> None:

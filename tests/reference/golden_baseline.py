@@ -21,7 +21,7 @@ from torch import Tensor
 from tests.reference.golden_checks import Check, count_of_others, difference
 from tests.reference.golden_file import EVENTS, QUERIES, Array, open_golden
 from tests.reference.golden_intermediates import intermediates_of, is_compared, share_of_rows
-from tests.reference.golden_model import EMBEDDINGS, LOGITS, check_links, to_ours
+from tests.reference.golden_model import EMBEDDINGS, LOGITS, check_links, check_nodes, to_ours
 from tests.reference.golden_samplers import PROBABILITIES, SAMPLED, in_one_order, sampled
 from tests.reference.golden_sequences import is_sequence, padded_sequences, planned_rows
 from tests.reference.golden_trainer import neighbors_in
@@ -157,15 +157,8 @@ class BaselineFile:
         return max(int(each.max(initial=1)) for each in ends)
 
     def _check(self) -> None:
-        shapes = {"train_negatives": (self.num_steps, self.batch_size)}
-        shapes |= {name: (len(self["src"]),) for name in EVENTS}
-        shapes |= dict.fromkeys((*QUERIES, *LOGITS), (self.batch_size,))
-        for name, shape in shapes.items():
-            if self[name].shape != shape:
-                raise InputError(
-                    f"{self.path}: {name} has shape {self[name].shape}, but the other keys ask for {shape}; "
-                    "record it again"
-                )
+        self._require_shape((len(self["src"]),), *EVENTS)
+        self._require_shape((self.batch_size,), *QUERIES, *LOGITS)
         check_links(
             self.path,
             self,
@@ -174,8 +167,18 @@ class BaselineFile:
             num_steps=self.num_steps,
             num_nodes=self.num_nodes,
         )
+        self._require_shape((self.num_steps, self.batch_size), "train_negatives")
+        check_nodes(self.path, self, ("train_negatives",), self.num_nodes)
         if "edge_features" in self.arrays and self["edge_id"].max(initial=0) >= len(self["edge_features"]):
             raise InputError(f"{self.path}: edge_features has too few rows for edge_id; record it again")
+
+    def _require_shape(self, shape: tuple[int, ...], *names: str) -> None:
+        for name in names:
+            if self[name].shape != shape:
+                raise InputError(
+                    f"{self.path}: {name} has shape {self[name].shape}, but the other keys ask for {shape}; "
+                    "record it again"
+                )
 
     def check_weights(self, log: EventLog) -> None:
         """Refuse weights that no model of these settings and features has."""

@@ -4,6 +4,7 @@ The published padding node comes first, as node 0; ours comes after all others. 
 node i − 1, and the published node 0 our last.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -42,7 +43,6 @@ class GoldenModel:
         self.golden, self.path = golden, golden.path
         self.batch_size, self.warm_batches = int(golden["batch_size"]), int(golden["warm_batches"])
         self.num_steps = len(golden.read("train_losses", (None,)))
-        golden.read("train_negatives", (self.num_steps, self.batch_size))
         check_links(
             self.path,
             golden,
@@ -51,6 +51,8 @@ class GoldenModel:
             num_steps=self.num_steps,
             num_nodes=golden.num_nodes - 1,
         )
+        golden.read("train_negatives", (self.num_steps, self.batch_size))
+        check_nodes(self.path, golden, ("train_negatives",), golden.num_nodes - 1)
 
     @property
     def first_event(self) -> int:
@@ -139,12 +141,9 @@ class Arrays(Protocol):
     def __getitem__(self, key: str, /) -> Array: ...
 
 
-def check_links(
-    path: Path, golden: Arrays, *, first_event: int, batch_size: int, num_steps: int, num_nodes: int
-) -> None:
-    """Refuse queries that are not the batch after the warm ones, steps beyond the log, and strange nodes."""
-
-    def require_no_padding(key: str) -> None:
+def check_nodes(path: Path, golden: Arrays, keys: Sequence[str], num_nodes: int) -> None:
+    """Refuse the padding node, and nodes that are not there."""
+    for key in keys:
         nodes = golden[key]
         if nodes.size and not 1 <= nodes.min() <= nodes.max() <= num_nodes:
             strange = nodes.min() if nodes.min() < 1 else nodes.max()
@@ -153,8 +152,12 @@ def check_links(
                 "record it again"
             )
 
-    for key in ("src", "dst", "query_src", "query_dst", "query_neg"):
-        require_no_padding(key)
+
+def check_links(
+    path: Path, golden: Arrays, *, first_event: int, batch_size: int, num_steps: int, num_nodes: int
+) -> None:
+    """Refuse strange nodes, queries that are not the batch after the warm ones, and steps beyond the log."""
+    check_nodes(path, golden, ("src", "dst", "query_src", "query_dst", "query_neg"), num_nodes)
     for name in ("src", "dst", "time"):
         batch = golden[name][first_event : first_event + batch_size]
         if not np.array_equal(golden[f"query_{name}"], batch):
@@ -169,7 +172,6 @@ def check_links(
             f"{path}: {num_steps} training steps end at event {last}, but must be at least one "
             f"and end by {len(golden['src'])}; record it again"
         )
-    require_no_padding("train_negatives")
 
 
 def to_ours(nodes: Array) -> Array:

@@ -12,7 +12,7 @@ from data_prep.chunk import Source
 from data_prep.columns import is_of_people, is_of_things
 from data_prep.conversion import Conversion
 from data_prep.layout import Roles
-from data_prep.values import Rejected, TimeRule, is_text, parse_times
+from data_prep.values import Rejected, TimeRule, is_text, parse_signed_times, parse_times
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import SECONDS_PER_TICK
 from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
@@ -177,7 +177,7 @@ def _doubts_about_time(
     source: Source, sample: list[pa.Array], job: Conversion, rule: TimeRule
 ) -> Iterator[str]:
     roles = source.roles
-    mine = _numbers(sample[roles.time], rule)
+    mine = _numbers(sample[roles.time], rule, parse_signed_times)  # a rating may be below zero
     if mine is None or not len(mine) or rule.is_dates:
         return
     if job.layout.time is None and (better := _better_time(roles, sample, mine)) is not None:
@@ -233,13 +233,15 @@ def _are_calendar_days(times: Numbers) -> bool:
     return int(parsed.null_count) == 0
 
 
-def _numbers(column: pa.Array, rule: TimeRule) -> Numbers | None:
+def _numbers(
+    column: pa.Array, rule: TimeRule, parse: Callable[[pa.Array, TimeRule], Numbers] = parse_times
+) -> Numbers | None:
     kind = column.type
     tests = (is_text, pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_date)
     if not any(test(kind) for test in tests):
         return None
     try:
-        return parse_times(column.filter(pc.is_valid(column)), rule)
+        return parse(column.filter(pc.is_valid(column)), rule)
     except Rejected:
         return None
 

@@ -86,14 +86,19 @@ def _whole(column: pa.Array) -> pa.Array:
 def parse_times(column: pa.Array, rule: TimeRule) -> Times:
     """Return int64 where every time is whole (dates: nanoseconds), float64 where one is not; never
     rounded."""
+    times = parse_signed_times(column, rule)
+    if (times < 0).any():
+        raise Rejected
+    return times
+
+
+def parse_signed_times(column: pa.Array, rule: TimeRule) -> Times:
+    """Parse a column that may hold numbers below zero, as no column of times does."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
         raise Rejected
-    times = _times_of_text(column, rule) if is_text(column.type) else _times_of_type(column, rule)
-    if (times < 0).any():
-        raise Rejected
-    return times
+    return _times_of_text(column, rule) if is_text(column.type) else _times_of_type(column, rule)
 
 
 def _times_of_text(column: pa.Array, rule: TimeRule) -> Times:

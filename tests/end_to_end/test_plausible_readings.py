@@ -18,6 +18,7 @@ YEARS = "src,dst,year\n" + "".join(f"{i % 9},{i % 7},{1990 + i // 100}\n" for i 
 SCORES = "".join(f"{i % 50},{1000 + i % 70},{i * 37 % 100},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 DATED = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},2023-01-{1 + i // 200:02}\n" for i in range(5000))
 DAYS = "src,dst,date\n" + "".join(f"{i % 9},{i % 7},{20230101 + i // 100}\n" for i in range(2000))
+TRUST = "".join(f"{i % 50},{1000 + i % 70},{i % 21 - 10},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 MOVIES = "userId,movieId,rating,timestamp\n7,7,4.5,1700000000\n7,8,3.0,1700000060\n"
 LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
 
@@ -71,6 +72,12 @@ def test_an_implausible_reading_is_refused_and_both_remedies_help(
     assert fragment in sentence and "--yes" in sentence, sentence
     convert(tmp_path / "log.csv", tmp_path / "instead", *instead.split())
     convert(tmp_path / "log.csv", tmp_path / "as-it-is", *flags.split(), "--sort", "--yes")
+
+
+def test_ratings_below_zero_are_seen_not_to_be_times(tmp_path: Path) -> None:
+    sentence = refuse(tmp_path, TRUST)
+    assert "column 2 is taken for the time" in sentence and "pass --time 3" in sentence, sentence
+    convert(tmp_path / "log.csv", tmp_path / "instead", "--time", "3")
 
 
 def test_a_rating_may_be_taken_as_time_on_purpose(tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ class GivenColumns:
         """What it is called, for a refusal."""
         said: str | None = getattr(self, role)
         own: str | None = getattr(self.preparation, role) if self.preparation else None
-        return said or own or DEFAULTS[role]
+        # a log whose files had no header has positions, which mean nothing in a file with one
+        return said or (own if own and not own.isdigit() else DEFAULTS[role])
 
     def text_form(self, path: Path) -> tuple[TextForm, list[str] | None]:
         """How a text file is written, and names of its columns if its header does not tell them: as the log's

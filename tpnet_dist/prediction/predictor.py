@@ -43,6 +43,7 @@ from tpnet_dist.prediction.trained import Trained, open_trained
 DEFAULT_CAPACITY, MAX_CAPACITY = 1000, 1 << 30
 _UNCALIBRATED = Calibration(slope=1.0, offset=0.0, events=0)
 _EARLIER = "ask about times from then on, or load with an earlier until"
+_SCORE_THEM = 'correct them, or pass unknown="score" to score them as nodes without history'
 
 
 class Predictor:
@@ -59,10 +60,11 @@ class Predictor:
 
     def __repr__(self) -> str:
         trained, log, past = self.trained, self.log, self._past
+        num_nodes = log.num_nodes + len(self.ids.newcomers)
         return (
             f"Predictor({trained.config.model.title} of {trained.path}, seed {trained.seed}, epoch "
             f"{trained.epoch + 1}; {past.until:,} of {len(log):,} events of {log.folder}, "
-            f"{self.num_observed:,} observed; {log.num_nodes:,} nodes; now {self.now}; "
+            f"{self.num_observed:,} observed; {num_nodes:,} nodes; now {self.now}; "
             f"{self.about_probabilities()})"
         )
 
@@ -188,7 +190,7 @@ class Predictor:
             self._require_known(destinations, "dst", "destinations")
         src_B, dst_B = self.ids.find_links(sources, destinations)
         times = as_times(time, self.log.manifest, len(src_B))
-        require_present(times, self.now, _EARLIER)
+        require_present(times, self.now, self.log.manifest, _EARLIER)
         logits_B = self._scorer.logits(src_B, dst_B[:, None], times)[:, 0]
         return self.probabilities(logits_B) if probability else logits_B
 
@@ -217,7 +219,7 @@ class Predictor:
         if is_refusing(unknown):
             self._require_known(sources, "src", "sources")
         times = as_times(time, self.log.manifest, len(sources))
-        require_present(times, self.now, _EARLIER)
+        require_present(times, self.now, self.log.manifest, _EARLIER)
         source_B = self.ids.find_sources(sources)
         strategy, target_C = self._among(candidates)
         most = len(target_C) if strategy is None else min(count, len(target_C))
@@ -246,9 +248,9 @@ class Predictor:
             raise InputError(
                 f"{self.trained.config.model.title} keeps no rows of nodes; train a model that does, as TPNet"
             )
-        self._require_known(nodes, side, "ids")
+        self._require_known(nodes, side, "ids", "correct them, or leave them away")
         times = as_times(self.now if time is None else time, self.log.manifest, len(nodes))
-        require_present(times, self.now, _EARLIER)
+        require_present(times, self.now, self.log.manifest, _EARLIER)
         dense = torch.from_numpy(self.ids.find(nodes, side))
         rows = memory.look(torch.from_numpy(np.unique(dense.numpy())), products=False)
         seconds = torch.from_numpy(self.log.seconds(times)).to(rows.clock_U.device)
@@ -296,6 +298,11 @@ class Predictor:
         if candidates is None or (isinstance(candidates, str) and candidates in STRATEGIES):
             chosen = None if candidates in (None, "all") else str(candidates)
             return chosen, self.ids.destinations()
+        if isinstance(candidates, str):
+            raise InputError(
+                f"candidates is {candidates!r}, but must be one of {', '.join(STRATEGIES)}, or a list of "
+                "ids; choose one of these"
+            )
         return None, self._known(candidates)
 
     def _without(self, source_B: Dense, *, seen: bool, itself: bool) -> list[Dense] | None:
@@ -307,14 +314,11 @@ class Predictor:
             return left_out
         return [np.append(some, source) for some, source in zip(left_out, source_B, strict=True)]
 
-    def _require_known(self, ids: Ids, side: Side, what: str) -> None:
+    def _require_known(self, ids: Ids, side: Side, what: str, remedy: str = _SCORE_THEM) -> None:
         is_unknown = self.ids.find(ids, side) == UNKNOWN
         if is_unknown.any():
             named = list(dict.fromkeys(ids[is_unknown].tolist()))
-            raise InputError(
-                f"{len(named):,} {what} are unknown ({some_of(named)}); correct them, or pass "
-                'unknown="score" to score them as nodes without history'
-            )
+            raise InputError(f"{len(named):,} {what} are unknown ({some_of(named)}); {remedy}")
 
     def repeat(
         self,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import Manifest
 from tpnet_dist.events.shards import Times
-from tpnet_dist.events.unix_times import are_unix_times
+from tpnet_dist.events.unix_times import are_unix_times, date_of
 
 GivenTimes = int | float | np.datetime64 | datetime | Sequence[Any] | npt.NDArray[Any]
 
@@ -116,7 +116,19 @@ def require_order(times: Times, now: float, what: str) -> None:
         )
 
 
-def require_present(times: Times, now: float, remedy: str = "ask about times from then on") -> None:
+def require_present(
+    times: Times, now: float, manifest: Manifest, remedy: str = "ask about times from then on"
+) -> None:
     """Refuse to score what lies in the past: rows and neighbours are those of now."""
     if len(times) and (earliest := times.min()) < now:
-        raise InputError(f"time {earliest} is before {now}, the time of the last event recorded; {remedy}")
+        raise InputError(
+            f"time {_dated(earliest, manifest)} is before {_dated(now, manifest)}, the time of the last "
+            f"event recorded; {remedy}"
+        )
+
+
+def _dated(time: float, manifest: Manifest) -> str:
+    """Show a time with its date, if the log has dates."""
+    tick = manifest.seconds_per_tick
+    is_date = time >= 0 and are_unix_times(manifest.first_time, manifest.last_time, tick)
+    return f"{time} ({date_of(time * tick)})" if is_date else f"{time}"

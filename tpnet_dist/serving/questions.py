@@ -160,7 +160,7 @@ def require_as_many(src: Ids, dst: Ids) -> None:
 
 def present_times(predictor: Predictor, given: Any, count: int) -> Times:  # noqa: ANN401 — see moments_of
     times = times_of(predictor, predictor.now if given is None else given, count)
-    require_present(times, predictor.now)
+    require_present(times, predictor.now, predictor.log.manifest)
     return times
 
 

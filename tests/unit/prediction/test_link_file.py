@@ -104,6 +104,11 @@ def test_columns_are_matched_by_the_names_of_the_converted_files(
     assert (block.time.tolist(), block.features[:, 0].tolist()) == ([7, 8], features)
 
 
+def test_a_column_of_a_log_without_names_is_asked_for_by_the_usual_name(tmp_path: Path) -> None:
+    with refused():
+        prepared_file(tmp_path / "users.csv", "user\n1\n", HEADLESS, roles=("src",)).read()
+
+
 def test_features_that_are_not_those_of_the_log_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks feature column w"):
         prepared_file(tmp_path / "new.csv", "who,whom,when,v\n1,2,7,0.5\n", PREPARED).read()

@@ -24,7 +24,12 @@ from tests.support.sentences import ROOT
 
 SECONDS = 280.0
 NOTHING: Mapping[str, str] = {}
-PRELOADED = ("benchmarks.rank_pool", "tpnet_dist.training.run", "tests.support.launched_ranks")
+PRELOADED = (
+    "benchmarks.rank_pool",
+    "tpnet_dist.training.run",
+    "tpnet_dist.training.step_metadata",
+    "tests.support.launched_ranks",
+)
 """What processes of the server need not import."""
 
 

@@ -1,14 +1,11 @@
-"""AP and AUC are scikit-learn's, which is not imported for them."""
+"""AP and AUC are scikit-learn's."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tests.support.command_line import ROOT
 from tpnet_dist.evaluation.metrics import LinkScores, area_under_roc, average_precision
 
 
@@ -39,10 +36,3 @@ def test_batches_count_alike_and_the_whole_is_one_more_figure() -> None:
     figures = LinkScores(positive, negative).metrics(np.array([0, 2, 3]))
     assert figures["auc"] == pytest.approx((0.75 + 0.0) / 2)
     assert figures["auc_whole"] == pytest.approx(6 / 9)
-
-
-def test_commands_do_not_wait_for_scikit_learn() -> None:
-    code = "import sys, tpnet_dist.training.run, tpnet_dist.predict, tpnet_dist.serving.app\n"
-    code += "print([name for name in ('sklearn', 'scipy.stats', 'pandas') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.stdout == "[]\n", done.stderr

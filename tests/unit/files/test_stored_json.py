@@ -29,6 +29,17 @@ def test_any_other_value_is_noticed() -> None:
             require_intact(parse_json(text.replace(before, after)))
 
 
+def test_every_single_bit_that_a_disk_changes_is_noticed() -> None:
+    """Also in the name of the checksum, without which the object would pass for an older one."""
+    stored = {"b": 2.5, "id": "0" * 64, "a": {"x": True}}
+    text = json.dumps(sealed(stored)).encode()
+    for bit in range(8 * len(text)):
+        changed = bytearray(text)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(InputError):
+            require_intact(parse_json(bytes(changed)))
+
+
 def test_what_earlier_versions_wrote_without_a_checksum_passes() -> None:
     require_intact(CONTENT)
     assert is_intact_line(CONTENT)

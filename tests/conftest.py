@@ -1,5 +1,6 @@
 """What tests of several folders share."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--write-sentences") and not any("::" in arg for arg in config.args):
         tests = {item.nodeid for item in items}
         forget_all_but(tests, {test.split("::")[0] for test in tests})
+
+
+def pytest_collection_finish() -> None:
+    """What tests import stays: no collection of garbage needs to look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """What tests of several folders share."""
 
 import gc
+import importlib
 from collections.abc import Iterator
 
 import pytest
@@ -25,8 +26,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         forget_all_but(tests, {test.split("::")[0] for test in tests})
 
 
-def pytest_collection_finish() -> None:
-    """What tests import stays: no collection of garbage needs to look through it."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported stays: no collection of garbage needs to look through it."""
+    if hasattr(session.config, "workerinput"):
+        # a worker will train sooner or later
+        importlib.import_module("tests.support.preloaded")
     gc.collect()
     gc.freeze()
 

@@ -1,5 +1,7 @@
 """What tests of several folders share."""
 
+import gc
+import importlib
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +24,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--write-sentences") and not any("::" in arg for arg in config.args):
         tests = {item.nodeid for item in items}
         forget_all_but(tests, {test.split("::")[0] for test in tests})
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported stays: no collection of garbage needs to look through it."""
+    if hasattr(session.config, "workerinput"):
+        # a worker will train sooner or later
+        importlib.import_module("tests.support.preloaded")
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

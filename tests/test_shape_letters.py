@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ _SHAPED = re.compile(r"_?[a-z]\w*_([A-Z0-9]+)k?")
 _LEGEND = re.compile(r"^Shape letters?: (.*?)(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def letters_of_the_table() -> set[str]:
+@cache
+def letters_of_the_table() -> frozenset[str]:
     section = TABLE.read_text().partition("## Shape letters")[2].partition("\n## ")[0]
-    return set(re.findall(r"^\| ([A-Z]) \|", section, re.MULTILINE))
+    return frozenset(re.findall(r"^\| ([A-Z]) \|", section, re.MULTILINE))
 
 
 def legend_of(tree: ast.Module) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import planner, scalability
-from tests.support.command_line import run_here, sentence_of
+from tests.support.command_line import Done, run_here, sentence_of
 
 EDGES, STEPS, BATCH = 2400, 1, 200
 
@@ -22,23 +22,21 @@ def planner_args(study: Path, *args: str) -> list[object]:
     return ["--study", study, "--logs", study / "logs", *args]
 
 
-def run_study(out: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return run_module("benchmarks.scalability", study_args(out, *args))
+def run_study(out: Path, *args: str) -> Done:
+    """Its cases run in processes of their own."""
+    return run_here(scalability.main, *study_args(out, *args))
 
 
-def run_planner(study: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return run_module("benchmarks.planner", planner_args(study, *args))
-
-
-def run_module(module: str, args: list[object]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", module, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+def run_planner(study: Path, *args: str) -> Done:
+    return run_here(planner.main, *planner_args(study, *args))
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("scalability")
-    done = run_study(out, "--ranks", "1", "--rival-seconds", "100")
+    args = study_args(out, "--ranks", "1", "--rival-seconds", "100")
+    command = [sys.executable, "-m", "benchmarks.scalability", *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return out
 

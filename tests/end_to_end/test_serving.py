@@ -26,6 +26,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return untrained_shop(tmp_path_factory.mktemp("shop"))
 
 
+@pytest.fixture(scope="module")
+def unchanged(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingProcess]:
+    """A server that is asked, but told nothing and not ended."""
+    with ServingProcess.start(run, tmp_path_factory.mktemp("served")) as server:
+        yield server
+
+
 @pytest.fixture
 def server(run: Path, tmp_path: Path) -> Iterator[ServingProcess]:
     with ServingProcess.start(run, tmp_path) as server:
@@ -49,13 +56,13 @@ def repeated(run: Path, calls: ObservedCalls) -> Predictor:
 # ---- the predictor's own numbers ---------------------------------------------------------------------------
 
 
-def test_scores_and_rankings_are_the_predictors(server: ServingProcess, run: Path) -> None:
-    predictor, client = Predictor.load(run), server.client()
+def test_scores_and_rankings_are_the_predictors(unchanged: ServingProcess, run: Path) -> None:
+    predictor, client = Predictor.load(run), unchanged.client()
     assert_scores_of(client, predictor)
     moment = predictor.now + 7
 
     def one(place: int) -> float:
-        [score] = server.client().ask(
+        [score] = unchanged.client().ask(
             "/score", src=[USERS[place]], dst=[items()[place]], time=moment, probability=place % 2 == 1
         )["scores"]
         return score
@@ -79,11 +86,13 @@ def test_scores_and_rankings_are_the_predictors(server: ServingProcess, run: Pat
 
 
 @pytest.mark.parametrize("candidates", [None, "recent", "popular", "two-hop"])
-def test_whom_a_source_knows_is_left_out(server: ServingProcess, run: Path, candidates: str | None) -> None:
+def test_whom_a_source_knows_is_left_out(
+    unchanged: ServingProcess, run: Path, candidates: str | None
+) -> None:
     predictor, without = Predictor.load(run), {"exclude_seen": True, "exclude_self": True}
     chosen = {} if candidates is None else {"candidates": candidates, "count": 5}
     best = predictor.top_k(USERS, predictor.now, 4, candidates, count=5, **without)
-    answer = server.client().ask("/top-k", src=USERS, k=4, **without, **chosen)
+    answer = unchanged.client().ask("/top-k", src=USERS, k=4, **without, **chosen)
     wanted = zip(best.destinations, best.scores, best.found, strict=True)
     for (found, scores, is_there), *given in zip(
         wanted, answer["destinations"], answer["scores"], strict=True
@@ -93,10 +102,10 @@ def test_whom_a_source_knows_is_left_out(server: ServingProcess, run: Path, cand
     assert not best.found.all()
 
 
-def test_a_long_request_has_the_same_scores(server: ServingProcess, run: Path) -> None:
+def test_a_long_request_has_the_same_scores(unchanged: ServingProcess, run: Path) -> None:
     predictor = Predictor.load(run)
     src, dst = USERS * 30, items() * 30
-    answer = server.client().ask("/score", src=src, dst=dst, unknown="score")
+    answer = unchanged.client().ask("/score", src=src, dst=dst, unknown="score")
     np.testing.assert_allclose(
         answer["scores"], predictor.score(src, dst, predictor.now), rtol=0, atol=TOLERANCE
     )

@@ -48,7 +48,7 @@ def test_a_failing_rank_shows_its_traceback_and_the_pool_recovers(rank_pools: Ra
     try:
         assert [rank for rank, *_ in pool.run(who_am_i)] == [0, 1]
         with pytest.raises(RankFailure, match=r"still at work: ranks \[0\] of 2"):
-            pool.run(wait_for_nobody, seconds=0.5)
+            pool.run(wait_for_nobody, seconds=2.0)
         with pytest.raises(RankFailure, match=r"rank 1 of 2 raised(.|\n)*in stumble(.|\n)*stumbled at 1"):
             pool.run(stumble, 1)
         with pytest.raises(RankFailure, match=r"rank 0 of 2 ended with exit code 7"):

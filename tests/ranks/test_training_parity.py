@@ -44,7 +44,7 @@ FIGURE_TOLERANCE = 2e-3
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_log(tmp_path_factory.mktemp("parity") / "log")
+    return small_log(tmp_path_factory.mktemp("parity") / "log", events=800)
 
 
 def train_on(
@@ -133,9 +133,9 @@ def test_models_without_memory_train_the_same_on_one_to_four_ranks(
 ) -> None:
     """With node features, of which GraphMixer takes means over further neighbours."""
     rng, folder = np.random.default_rng(0), tmp_path / "log"
-    edge, node = (rng.standard_normal(shape, dtype=np.float32) for shape in ((900, 3), (40, 2)))
-    src, dst = rng.integers(0, 40, (2, 900))
-    write_log(folder, src, dst, np.sort(rng.integers(0, 10**6, 900)), edge_features=edge, node_features=node)
+    edge, node = (rng.standard_normal(shape, dtype=np.float32) for shape in ((600, 3), (40, 2)))
+    src, dst = rng.integers(0, 40, (2, 600))
+    write_log(folder, src, dst, np.sort(rng.integers(0, 10**6, 600)), edge_features=edge, node_features=node)
     models = {"recent": SMALL_MODELS[name]}
     if not isinstance(SMALL_MODELS[name], DyGFormerConfig):
         sampling = "time_interval_aware" if name == "cawn" else "uniform"
@@ -245,29 +245,35 @@ def test_ranks_whose_data_differ_in_a_feature_alone_refuse_to_start(
         )
 
 
-def test_training_twice_gives_the_same_bits(rank_pools: RankPools, folder: Path, tmp_path: Path) -> None:
-    config = small_config(folder, training={"epochs": 1})
-    first, second = (rank_pools[2].run(train_on, config, tmp_path / name) for name in ("a", "b"))
-    assert first == second
+@pytest.fixture(scope="module")
+def on_two_ranks(
+    rank_pools: RankPools, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, Any]]:
+    """One epoch with the settings as they are."""
+    run = tmp_path_factory.mktemp("two-ranks") / "run"
+    return rank_pools[2].run(train_on, small_config(folder, training=ONE_EPOCH), run)
 
 
-def test_prefetch_changes_no_bit(rank_pools: RankPools, folder: Path, tmp_path: Path) -> None:
-    runs = [
-        rank_pools[2].run(
-            train_on,
-            small_config(folder, training={"epochs": 1}, memory={"prefetch": depth}),
-            tmp_path / str(depth),
-        )
-        for depth in (0, 1, 4)
-    ]
-    assert runs[0] == runs[1] == runs[2]
+def test_training_twice_gives_the_same_bits(
+    rank_pools: RankPools, folder: Path, tmp_path: Path, on_two_ranks: list[dict[str, Any]]
+) -> None:
+    config = small_config(folder, training=ONE_EPOCH)
+    assert rank_pools[2].run(train_on, config, tmp_path / "again") == on_two_ranks
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+def test_prefetch_changes_no_bit(
+    rank_pools: RankPools, folder: Path, tmp_path: Path, on_two_ranks: list[dict[str, Any]], depth: int
+) -> None:
+    config = small_config(folder, training=ONE_EPOCH, memory={"prefetch": depth})
+    assert rank_pools[2].run(train_on, config, tmp_path / "run") == on_two_ranks
 
 
 @pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_how_rows_are_exchanged_changes_no_bit(
     rank_pools: RankPools, folder: Path, tmp_path: Path, num_ranks: int
 ) -> None:
-    config = small_config(folder, training={"epochs": 1})
+    config = small_config(folder, training=ONE_EPOCH)
     require_the_same_bits_however_rows_are_exchanged(rank_pools, config, tmp_path, num_ranks)
 
 

@@ -24,13 +24,11 @@ from tests.support.sentences import ROOT
 
 SECONDS = 280.0
 NOTHING: Mapping[str, str] = {}
-PRELOADED = ("benchmarks.rank_pool", "tpnet_dist.training.run", "tests.support.launched_ranks")
-"""What processes of the server need not import."""
 
 
 def prepare_server() -> None:
     """The server starts with the first process."""
-    get_context("forkserver").set_forkserver_preload(list(PRELOADED))
+    get_context("forkserver").set_forkserver_preload(["tests.support.preloaded", __name__])
 
 
 @dataclass

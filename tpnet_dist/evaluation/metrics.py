@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tpnet_dist.errors import InputError
 
 Scores = npt.NDArray[np.floating]
+Counts = npt.NDArray[np.float64]
 HITS_AT = (1, 3, 10)
 
 
@@ -48,8 +48,38 @@ class LinkScores:
 
     def _ap_and_auc(self, start: int, stop: int) -> tuple[float, float]:
         scores = np.concatenate([self.positive_B[start:stop], self.negative_B[start:stop]])
-        is_event = np.repeat([1, 0], stop - start)
-        return float(average_precision_score(is_event, scores)), float(roc_auc_score(is_event, scores))
+        is_event = np.repeat([True, False], stop - start)
+        return average_precision(is_event, scores), area_under_roc(is_event, scores)
+
+
+def average_precision(is_event: npt.NDArray[np.bool_], scores: Scores) -> float:
+    """Return what scikit-learn's `average_precision_score` does, to the last bit; importing that takes as
+    long as importing torch, and each call a hundred times longer than this."""
+    hits, misses = _hits_and_misses(is_event, scores)
+    precision, recall = hits / (hits + misses), hits / hits[-1]
+    # from the lowest threshold on, as there: sums depend on their order
+    recall_gained = np.diff(np.append(recall[::-1], 0.0))
+    return float(max(0.0, -np.sum(recall_gained * precision[::-1])))
+
+
+def area_under_roc(is_event: npt.NDArray[np.bool_], scores: Scores) -> float:
+    """Return what scikit-learn's `roc_auc_score` does, to the last bit."""
+    hits, misses = _hits_and_misses(is_event, scores)
+    if len(hits) > 2:
+        # points in the middle of a straight line are left out there: sums depend on that too
+        is_corner = (np.diff(hits, 2) != 0) | (np.diff(misses, 2) != 0)
+        kept = np.concatenate([[True], is_corner, [True]])
+        hits, misses = hits[kept], misses[kept]
+    rates = (np.concatenate([[0.0], count]) / count[-1] for count in (hits, misses))
+    return float(np.trapezoid(*rates))
+
+
+def _hits_and_misses(is_event: npt.NDArray[np.bool_], scores: Scores) -> tuple[Counts, Counts]:
+    """Count events and negatives that score at least each of the distinct scores, the highest first."""
+    order = np.argsort(-scores, kind="stable")
+    last_of_its_score = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    hits = np.cumsum(is_event[order], dtype=np.float64)[last_of_its_score]
+    return hits, 1 + last_of_its_score - hits
 
 
 def ranking(positive_B: Scores, negative_BC: Scores) -> dict[str, float]:

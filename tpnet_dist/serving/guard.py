@@ -15,9 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 OPEN_PATHS = frozenset({"/health", "/docs", "/openapi.json"})
 """Need no token; they say nothing of anybody."""
 _READING_SECONDS = 30.0
-_LINGER_SECONDS = 5.0
-"""How long the rest of a refused request is read and thrown away. A connection that is closed while data is
-still arriving is reset, and the client may lose the answer that says why."""
+_LINGER_SECONDS, _SILENCE_SECONDS = 30.0, 5.0
+"""How long the rest of a refused request is read and thrown away: altogether, and while nothing arrives. A
+connection that is closed while data is still arriving is reset, and the client may lose the answer that says
+why."""
 _MEGABYTE = 1_000_000
 
 
@@ -164,8 +165,10 @@ async def _answer_and_linger(answer: JSONResponse, scope: Scope, receive: Receiv
     await answer(scope, receive, send_but_stay_open)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
-            while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
-                pass
+            while True:
+                message = await asyncio.wait_for(receive(), _SILENCE_SECONDS)
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    break
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from sklearn.metrics import average_precision_score
 
 from tpnet_dist.config.schema import Config
 from tpnet_dist.distributed.exchange_stats import ExchangeStats, RowTraffic
 from tpnet_dist.distributed.gather import gather_varied, sum_over_ranks
 from tpnet_dist.errors import InputError
+from tpnet_dist.evaluation.metrics import average_precision
 from tpnet_dist.files.progress import Display
 from tpnet_dist.training.progress import Progress
 from tpnet_dist.training.run_log import RunLog
@@ -127,5 +127,5 @@ def _running_ap(steps: list[_Step]) -> float:
     positive = torch.cat(gather_varied(torch.cat([step.outcome.positive for step in steps])))
     negative = torch.cat(gather_varied(torch.cat([step.outcome.negative for step in steps])))
     scores = torch.cat([positive, negative]).nan_to_num()
-    is_event = np.repeat([1, 0], [len(positive), len(negative)])
-    return float(average_precision_score(is_event, scores.cpu().numpy()))
+    is_event = np.repeat([True, False], [len(positive), len(negative)])
+    return average_precision(is_event, scores.cpu().numpy())

@@ -21,7 +21,7 @@ from tests.support.emulated_cuda.library import ROOT, loaded
 from tests.support.free_port import free_port
 
 SECONDS = 200.0
-PRELOADED = ("tpnet_dist.training.run", "tpnet_dist.prediction.predictor", "tests.cuda.jobs")
+PRELOADED = ("tests.cuda.jobs", "tests.support.preloaded")
 
 
 class EmulatedRanks:

@@ -249,3 +249,11 @@ def test_a_predictor_that_observed_nothing_is_saved_too(predictor: Predictor, tm
 def test_importing_the_package_does_not_import_torch() -> None:
     code = "import sys, tpnet_dist; assert 'torch' not in sys.modules; assert tpnet_dist.__version__"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
+
+
+def test_predicting_imports_nothing_slow_that_it_does_not_need() -> None:
+    """scikit-learn and what only training's checkpoints take would be more than torch itself."""
+    code = "import sys, tpnet_dist.prediction.predictor, tpnet_dist.training.run\n"
+    code += "print({'sklearn', 'pandas', 'sympy', 'torch.distributed.checkpoint'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "set()\n", done.stderr

@@ -1,10 +1,13 @@
-"""Metrics against numbers counted by hand."""
+"""Metrics against numbers counted by hand, and against scikit-learn's."""
+
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.support.sentences import refused
-from tpnet_dist.evaluation.metrics import LinkScores, ranking
+from tpnet_dist.evaluation.metrics import LinkScores, area_under_roc, average_precision, ranking
 
 
 def test_ap_and_auc_by_hand():
@@ -14,6 +17,21 @@ def test_ap_and_auc_by_hand():
     assert scores.metrics(np.array([0, 2])) == pytest.approx(
         {"ap": ap, "auc": 3 / 4, "ap_whole": ap, "auc_whole": 3 / 4}
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("levels", [1, 2, 7, 10**6])
+def test_ap_and_auc_are_those_of_scikit_learn_to_the_last_bit(levels: int, dtype: type) -> None:
+    """With many ties and with few, of as many events as negatives or not."""
+    draw = np.random.default_rng(levels)
+    for number in range(60):
+        events, negatives = draw.integers(1, 40 if number else 5000, 2)
+        is_event = draw.permutation(np.repeat([True, False], [events, negatives]))
+        scores = (draw.integers(0, levels, len(is_event)) / levels - 0.5 + 0.1 * is_event).astype(dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = average_precision(is_event, scores), area_under_roc(is_event, scores)
+        assert found == (average_precision_score(is_event, scores), roc_auc_score(is_event, scores))
 
 
 def test_batches_count_alike_however_small():

@@ -4,7 +4,6 @@ Triton's form runs in Triton's interpreter, on tensors of the host.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
@@ -37,11 +36,21 @@ def record_on_device(
 
 
 def recorder(form: str) -> Callable[..., None]:
+    if form == "host":
+        return record_on_host
+    record: TermsRecorder = record_terms
     if form == "triton":
         from tpnet_dist.memory.triton_record import record_terms_by_triton
 
-        return partial(record_on_device, record=record_terms_by_triton)
-    return {"host": record_on_host, "device": record_on_device}[form]
+        record = record_terms_by_triton
+
+    def record_batches(
+        own: Tensor, borrowed: Tensor, ends: Ends, batches: range, clocks: Clocks, rules: LayerRules
+    ) -> None:
+        for batch in batches:
+            record(own, borrowed, clocks, Terms.of(ends, batch, rules), rules)
+
+    return record_batches
 
 
 def random_ends(num_borrowed: int = 0, seed: int = 0) -> Ends:

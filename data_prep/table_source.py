@@ -21,7 +21,6 @@ from data_prep.row_rules import (
 from data_prep.table_readers import ROWS_PER_BATCH, TableReader
 from data_prep.times import TimeForm
 from data_prep.values import (
-    NULL_SPELLINGS,
     NoEvents,
     Rejected,
     TimeRule,
@@ -32,7 +31,7 @@ from data_prep.values import (
     parse_times,
 )
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.feature_rules import numbers_with_gaps
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS, numbers_with_gaps
 from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
 
 _KEPT_BATCHES = 8
@@ -214,10 +213,12 @@ class TableSource:
             kind, name = self._type(position), roles.names[position]
             if pa.types.is_null(kind):
                 raise InputError(f"{self.name} row 1: column {name!r} ({what}) is null; fill it in")
-            nested = "; flatten it first" if pa.types.is_nested(kind) else ""
+            hint = "; flatten it first" if pa.types.is_nested(kind) else ""
+            if position in roles.features and is_text(kind):
+                hint = f", or pass --one-hot {name} if it holds categories"
             raise InputError(
                 f"{self.name}: column {name!r} holds {kind}, but {what}s are {wanted}; name another "
-                f"column{nested}"
+                f"column{hint}"
             )
 
     def _holds_numbers_as_text(self, position: int) -> bool:
@@ -268,11 +269,16 @@ class TableSource:
 
     def _check_id(self, column: pa.Array, role: str, rules: Rules) -> None:
         value = column[0].as_py()
-        if value is None or (isinstance(value, str) and value.strip() in NULL_SPELLINGS):
+        if value is None or (isinstance(value, str) and value.strip() in MISSING_SPELLINGS):
             raise RuleBroken(f"{role} id {value!r} is null; fill it in or remove the row")
         try:
             ids = parse_ids(column, as_text=False)
         except Rejected:
+            if isinstance(value, float) and value.is_integer():
+                raise RuleBroken(
+                    f"{role} id {value!r} may have been rounded, since the column's type, {column.type}, "
+                    "keeps only smaller whole numbers exactly; write ids as integers or as text"
+                ) from None
             raise RuleBroken(
                 f"{role} id {value!r} is neither text nor a whole number of 64 bits; correct it"
             ) from None

@@ -135,6 +135,27 @@ def test_a_separator_of_two_characters_is_refused(tmp_path: Path) -> None:
     assert "has one column, '1::2::5::17" in refuse(tmp_path, "1::2::5::1700000000\n1::3::4::1700000001\n")
 
 
+def test_whole_numbers_written_with_a_point_are_refused_as_ids(tmp_path: Path) -> None:
+    text = "src,dst,time\n1.0,2,3\n2.0,1,4\n"
+    sentence = refuse(tmp_path, text)
+    assert "such as 1.0 are taken as text" in sentence and "--yes" in sentence
+    convert(tmp_path / "log.csv", tmp_path / "out", "--yes")
+    assert describe(tmp_path / "out")["nodes"] == 4
+
+
+def test_a_first_event_with_a_date_is_not_taken_for_names(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("ann,bob,14/11/2023\nbob,cid,15/11/2023\n")
+    flags = ["--src", "0", "--dst", "1", "--time", "2", "--time-format", "%d/%m/%Y"]
+    convert(tmp_path / "log.csv", tmp_path / "out", *flags)
+    assert len(EventLog(tmp_path / "out")) == 2
+
+
+def test_ids_may_begin_with_a_mark_of_comments(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("#a,#b,3\n#b,#c,4\n")
+    convert(tmp_path / "log.csv", tmp_path / "out")
+    assert len(EventLog(tmp_path / "out")) == 2
+
+
 def test_a_dry_run_says_it_and_writes_nothing(tmp_path: Path) -> None:
     raw = tmp_path / "log.csv"
     raw.write_text(GOOD)

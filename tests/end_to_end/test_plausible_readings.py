@@ -19,6 +19,7 @@ SCORES = "".join(f"{i % 50},{1000 + i % 70},{i * 37 % 100},{1_700_000_000 + 60 *
 DATED = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},2023-01-{1 + i // 200:02}\n" for i in range(5000))
 DAYS = "src,dst,date\n" + "".join(f"{i % 9},{i % 7},{20230101 + i // 100}\n" for i in range(2000))
 MOVIES = "userId,movieId,rating,timestamp\n7,7,4.5,1700000000\n7,8,3.0,1700000060\n"
+NUMBERED = "".join(f"{i},{i % 7},{i % 11},{1_700_000_000 + 60 * i}\n" for i in range(50))
 LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
 
 
@@ -29,6 +30,13 @@ LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
         pytest.param(RATINGS, "--sort", "while column 3", "--time 3", id="a rating, sorted"),
         pytest.param(SCORES, "--sort", "hold 100 small values", "--time 3", id="a score of 100 as time"),
         pytest.param(DATED, "--sort", "looks like a time", "--time 3 --time-unit iso", id="a rating, dates"),
+        pytest.param(
+            NUMBERED,
+            "--time 3",
+            "column 0 is taken for the source, but numbers the rows",
+            "--src 1 --dst 2 --time 3",
+            id="row numbers as sources",
+        ),
         pytest.param(DAYS, "", "look like days", "--time-format %Y%m%d", id="days as seconds"),
         pytest.param(MOVIES, "", "'userId' and 'movieId'", "--bipartite", id="the columns of MovieLens"),
         pytest.param(SHOP, "", "'user' and 'item' look like two kinds", "--bipartite", id="users and items"),

@@ -56,7 +56,7 @@ class TableSource:
         self._head = reader.head()
         if not self._head.num_rows:
             raise NoEvents(f"{self.name}: holds no rows; give a table with at least one event")
-        self._decimal_comma, self._one_hot = layout.decimal_comma, one_hot
+        self._decimal_comma, self._one_hot, self._is_kept = layout.decimal_comma, one_hot, layout.is_kept
         self._require_types()
         self._widths = {position: self._width_of(position) for position in self.roles.features}
         self._recent: deque[tuple[int, pa.RecordBatch]] = deque(maxlen=_KEPT_BATCHES)
@@ -214,7 +214,7 @@ class TableSource:
             if pa.types.is_null(kind):
                 raise InputError(f"{self.name} row 1: column {name!r} ({what}) is null; fill it in")
             hint = "; flatten it first" if pa.types.is_nested(kind) else ""
-            if position in roles.features and is_text(kind):
+            if position in roles.features and is_text(kind) and not self._is_kept:
                 hint = f", or pass --one-hot {name} if it holds categories"
             raise InputError(
                 f"{self.name}: column {name!r} holds {kind}, but {what}s are {wanted}; name another "

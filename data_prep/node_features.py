@@ -18,7 +18,7 @@ from data_prep.sources import reader_of_place
 from data_prep.table_readers import TableReader
 from data_prep.table_source import is_list
 from data_prep.text_source import guess_delimiter
-from data_prep.values import Rejected, parse_ids
+from data_prep.values import Rejected, parse_ids, without_views
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, Matrix, transform
 from tpnet_dist.events.features import FeatureWriter
@@ -201,7 +201,10 @@ def _read(wanted: NodeTable, layout: Layout, spool: Path) -> pa.Table:
 def _parts_of(reader: TableReader) -> list[pa.Table]:
     """Return all batches; those of JSON may differ in their types."""
     names = reader.schema.names
-    parts = [pa.Table.from_batches([batch]) for batch, _ in reader.batches(names)]
+    parts = [
+        pa.table([without_views(column) for column in batch.columns], batch.schema.names)
+        for batch, _ in reader.batches(names)
+    ]
     return parts or [reader.schema.empty_table()]
 
 

@@ -29,6 +29,7 @@ from data_prep.values import (
     parse_ids,
     parse_numbers,
     parse_times,
+    without_views,
 )
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import MISSING_SPELLINGS, numbers_with_gaps
@@ -53,7 +54,8 @@ class TableSource:
         self.reader, self.name, self.num_bytes = reader, reader.name, reader.num_bytes
         names = list(reader.schema.names)
         self.roles = find_roles(self.name, names, layout, has_names=True)
-        self._head = reader.head()
+        head = reader.head()
+        self._head = pa.record_batch([without_views(column) for column in head.columns], names)
         if not self._head.num_rows:
             raise NoEvents(f"{self.name}: holds no rows; give a table with at least one event")
         self._decimal_comma, self._one_hot, self._is_kept = layout.decimal_comma, one_hot, layout.is_kept
@@ -156,7 +158,7 @@ class TableSource:
     def _column(self, batch: pa.RecordBatch, position: int) -> pa.Array:
         place = batch.schema.get_field_index(self.roles.names[position])
         # JSON lines of which none has the key
-        return pa.nulls(batch.num_rows) if place < 0 else batch.column(place)
+        return pa.nulls(batch.num_rows) if place < 0 else without_views(batch.column(place))
 
     def _features(self, batch: pa.RecordBatch, rules: Rules) -> Matrix:
         parts = []

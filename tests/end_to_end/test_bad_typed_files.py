@@ -343,6 +343,28 @@ def test_a_bad_row_in_a_folder_of_hive_is_named(tmp_path: Path) -> None:
     assert "line 3: 2 fields where the file has 3 columns" in sentence
 
 
+def test_files_that_polars_writes_are_read_whatever_their_texts_are(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "src": pl.Series(["a", "b", "a"], dtype=pl.Categorical),
+            "dst": ["b", "c", "c"],
+            "time": ["1970-01-01", "1970-01-02", "1970-01-03"],
+            "w": ["0.5", "", "1.5"],
+            "kind": pl.Series(["x", None, "y"], dtype=pl.Enum(["x", "y"])),
+        }
+    )
+    nodes = pl.DataFrame({"id": ["a", "b", "c"], "size": ["1", "", "3"]})
+    frame.write_ipc(tmp_path / "log.feather")
+    frame.write_csv(tmp_path / "log.csv")
+    nodes.write_ipc(tmp_path / "nodes.feather")
+    flags = ["--features", "w,kind", "--one-hot", "kind", "--fill", "mean", "--node-id", "id"]
+    flags += ["--node-features", str(tmp_path / "nodes.feather")]
+    convert(tmp_path / "log.feather", tmp_path / "feather", *flags)
+    convert(tmp_path / "log.csv", tmp_path / "csv", *flags, "--time-unit", "iso")
+    here, there = (EventLog(tmp_path / name).manifest.files() for name in ("feather", "csv"))
+    assert [record.sha256 for record in here] == [record.sha256 for record in there]
+
+
 def test_texts_of_json_that_look_like_dates_are_ids(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"src": "2023-01-01", "time": "1970-01-01T00:00:05Z", "dst": "b"}\n')
     convert(tmp_path / "log.jsonl", tmp_path / "out")

@@ -18,11 +18,12 @@ from data_prep.sources import reader_of_place
 from data_prep.table_readers import TableReader
 from data_prep.table_source import is_list
 from data_prep.text_source import guess_delimiter
-from data_prep.values import Rejected, parse_ids, without_views
+from data_prep.values import Rejected, parse_ids
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, Matrix, transform
 from tpnet_dist.events.features import FeatureWriter
 from tpnet_dist.events.file_records import FeatureRecord
+from tpnet_dist.events.text_columns import without_views
 
 SIDE = "side"
 

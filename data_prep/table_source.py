@@ -29,11 +29,11 @@ from data_prep.values import (
     parse_ids,
     parse_numbers,
     parse_times,
-    without_views,
 )
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import MISSING_SPELLINGS, numbers_with_gaps
 from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
+from tpnet_dist.events.text_columns import without_views
 
 _KEPT_BATCHES = 8
 """More than are read ahead: the one that is rejected is among them."""

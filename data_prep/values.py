@@ -52,13 +52,6 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in IS_TEXT)
 
 
-def without_views(column: pa.Array) -> pa.Array:
-    """Return text of the type that Arrow's functions take; polars writes another into its files."""
-    if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type):
-        return pc.cast(column.dictionary, pa.large_string()).take(column.indices)
-    return pc.cast(column, pa.large_string()) if pa.types.is_string_view(column.type) else column
-
-
 def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
     """Return int64 if every id is a plainly written integer, else text: "007" stays "007"."""
     if pa.types.is_dictionary(column.type):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.values import Rejected, parse_numbers
+from data_prep.values import Rejected, is_text, parse_numbers
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, Matrix, numbers_with_gaps, texts_of
 
@@ -45,7 +45,7 @@ class FeatureReading:
             return self._categories(values, name)
         if self.options.fill is None:
             return parse_numbers(values, decimal_comma=decimal_comma)
-        if decimal_comma and pa.types.is_string(values.type):
+        if decimal_comma and is_text(values.type):
             values = pc.replace_substring(values, ",", ".")
         numbers = numbers_with_gaps(values)
         if numbers is None or np.isinf(numbers).any():

@@ -21,7 +21,6 @@ from data_prep.places import Place
 from data_prep.raw_files import open_text, unreadable
 from data_prep.times import TimeForm
 from data_prep.values import (
-    NULL_SPELLINGS,
     Rejected,
     TimeRule,
     parse_feature_rows,
@@ -136,7 +135,7 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
             "complete or remove the row (features must be as many in every row)"
         )
     for role, position in (("source", roles.src), ("destination", roles.dst)):
-        if row[position].strip() in NULL_SPELLINGS:
+        if row[position].strip() in MISSING_SPELLINGS:
             raise RuleBroken(f"{role} id {row[position]!r} is null; fill it in or remove the row")
         if rules.whole_ids:
             ids = parse_ids(pa.array([row[position]], pa.string()), as_text=False)
@@ -148,6 +147,8 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
             continue
         may_fill = is_feature and not rules.time.is_kept and field in MISSING_SPELLINGS
         hint = " or pass --fill 0 or --fill mean" if may_fill else ""
+        if is_feature and not rules.time.is_kept and not hint:
+            hint = f", or for categories pass --one-hot {roles.names[position]}"
         check_number(field, f"column {roles.names[position]!r}", form.decimal_comma, hint)
     if roles.feature_row is not None:
         _check_feature_row(row[roles.feature_row], rules.num_feature_rows)

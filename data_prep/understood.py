@@ -26,8 +26,10 @@ Tell = Callable[[str], None]
 
 MAX_YEARS, MIN_SECONDS, MANY_EVENTS = 80, 60.0, 1000
 FEW_TIMES, SMALL_TIME = 20, 1e6
+_FEW_ROWS = 10
 _SHOWN_VALUES, _SHOWN_NAMES, _LONGEST_VALUE = 3, 6, 24
 _YEAR = 365.25 * 86400
+_WHOLE_WITH_POINT = r"^\s*-?\d+\.0+\s*$"
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
@@ -54,7 +56,11 @@ def say_columns(sources: Sequence[Source], job: Conversion, rule: TimeRule, tell
             known |= set(further)
     if rule.is_kept:
         return  # say_appended looks at what is new beside the log
-    for doubt in (*_doubts_about_names(source, job), *_doubts_about_time(source, sample, job, rule)):
+    for doubt in (
+        *_doubts_about_names(source, job),
+        *_doubts_about_ids(source, sample, job),
+        *_doubts_about_time(source, sample, job, rule),
+    ):
         _raise_or_tell(doubt, job, tell)
 
 
@@ -171,6 +177,30 @@ def _doubts_about_names(source: Source, job: Conversion) -> Iterator[str]:
             f"same node as {dst} 7; pass --bipartite to keep them apart, or --one-id-space if equal ids are "
             "the same node, or --yes for the same"
         )
+
+
+def _doubts_about_ids(source: Source, sample: list[pa.Array], job: Conversion) -> Iterator[str]:
+    """Text such as 1.0 is what programs make of whole numbers when one of a column is missing, and numbers
+    of rows are what they write before the first column."""
+    roles = source.roles
+    if job.layout.src is None and not roles.has_names and roles.unused:
+        numbers = _numbers(sample[roles.src], TimeRule())
+        if numbers is not None and len(numbers) >= _FEW_ROWS and (np.diff(numbers) == 1).all():
+            yield (
+                f"{source.name}: column {roles.names[roles.src]} is taken for the source, but numbers the "
+                f"rows from {numbers[0]} on; name the columns with --src, --dst and --time, or --yes to "
+                "keep it"
+            )
+    for position in (roles.src, roles.dst):
+        ids = sample[position].drop_null()
+        if not is_text(ids.type) or not len(ids):
+            continue
+        if pc.all(pc.match_substring_regex(pc.cast(ids, pa.string()), _WHOLE_WITH_POINT)).as_py():
+            yield (
+                f"{source.name}: ids of column {roles.names[position]} such as {ids[0]} are taken as "
+                "text, so that 1.0 and 1 are two nodes; write them as whole numbers, or --yes to take them "
+                "as they are"
+            )
 
 
 def _doubts_about_time(

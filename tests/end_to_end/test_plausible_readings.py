@@ -20,6 +20,7 @@ DATED = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},2023-01-{1 + i // 200:02}
 DAYS = "src,dst,date\n" + "".join(f"{i % 9},{i % 7},{20230101 + i // 100}\n" for i in range(2000))
 TRUST = "".join(f"{i % 50},{1000 + i % 70},{i % 21 - 10},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 MOVIES = "userId,movieId,rating,timestamp\n7,7,4.5,1700000000\n7,8,3.0,1700000060\n"
+NUMBERED = "".join(f"{i},{i % 7},{i % 11},{1_700_000_000 + 60 * i}\n" for i in range(50))
 LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
 
 
@@ -30,6 +31,13 @@ LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
         pytest.param(RATINGS, "--sort", "while column 3", "--time 3", id="a rating, sorted"),
         pytest.param(SCORES, "--sort", "hold 100 small values", "--time 3", id="a score of 100 as time"),
         pytest.param(DATED, "--sort", "looks like a time", "--time 3 --time-unit iso", id="a rating, dates"),
+        pytest.param(
+            NUMBERED,
+            "--time 3",
+            "column 0 is taken for the source, but numbers the rows",
+            "--src 1 --dst 2 --time 3",
+            id="row numbers as sources",
+        ),
         pytest.param(DAYS, "", "look like days", "--time-format %Y%m%d", id="days as seconds"),
         pytest.param(MOVIES, "", "'userId' and 'movieId'", "--bipartite", id="the columns of MovieLens"),
         pytest.param(SHOP, "", "'user' and 'item' look like two kinds", "--bipartite", id="users and items"),
@@ -140,6 +148,27 @@ def test_columns_of_another_order_are_not_taken_by_position(tmp_path: Path) -> N
 
 def test_a_separator_of_two_characters_is_refused(tmp_path: Path) -> None:
     assert "has one column, '1::2::5::17" in refuse(tmp_path, "1::2::5::1700000000\n1::3::4::1700000001\n")
+
+
+def test_whole_numbers_written_with_a_point_are_refused_as_ids(tmp_path: Path) -> None:
+    text = "src,dst,time\n1.0,2,3\n2.0,1,4\n"
+    sentence = refuse(tmp_path, text)
+    assert "such as 1.0 are taken as text" in sentence and "--yes" in sentence
+    convert(tmp_path / "log.csv", tmp_path / "out", "--yes")
+    assert describe(tmp_path / "out")["nodes"] == 4
+
+
+def test_a_first_event_with_a_date_is_not_taken_for_names(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("ann,bob,14/11/2023\nbob,cid,15/11/2023\n")
+    flags = ["--src", "0", "--dst", "1", "--time", "2", "--time-format", "%d/%m/%Y"]
+    convert(tmp_path / "log.csv", tmp_path / "out", *flags)
+    assert len(EventLog(tmp_path / "out")) == 2
+
+
+def test_ids_may_begin_with_a_mark_of_comments(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("#a,#b,3\n#b,#c,4\n")
+    convert(tmp_path / "log.csv", tmp_path / "out")
+    assert len(EventLog(tmp_path / "out")) == 2
 
 
 def test_a_dry_run_says_it_and_writes_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ once, since nothing is written before they are:
     2. add       a layer's new value = its old one, faded, and its messages, in the order of their events
     3. write     new layers and clocks
 
-A counts terms, Y the layers that change, U nodes that are read, V receivers.
+A term is of axis A, a sum, which is a layer's new value, of axis T, its receiver of axis U.
 """
 
 from collections.abc import Callable, Sequence
@@ -179,7 +179,10 @@ def record_terms(
     # 2. add
     layers = own_layers
     if len(terms.from_borrowed):
-        parts = (own_layers.index_select(0, terms.from_own), borrowed_layers.index_select(0, terms.from_borrowed))
+        parts = (
+            own_layers.index_select(0, terms.from_own),
+            borrowed_layers.index_select(0, terms.from_borrowed),
+        )
         layers = torch.cat(parts)
     new_TD = F.embedding_bag(
         terms.index_A, layers, terms.first_T, mode="sum", per_sample_weights=factor_A.to(layers.dtype)

@@ -1,14 +1,13 @@
 """Which columns of a file are which: as the command says, as the log's own files had them, or by default."""
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import pyarrow as pa
-
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import Preparation, TextForm
+from tpnet_dist.prediction.link_formats import open_input
 
 Role = Literal["src", "dst", "time"]
 DEFAULTS: dict[Role, str] = {"src": "src", "dst": "dst", "time": "time"}
@@ -54,7 +53,7 @@ class GivenColumns:
         have_names = any(known.find(role, fields) is not None for role in ("src", "dst"))
         if not is_by_position or have_names:
             if have_names:
-                return TextForm(delimiter=own.delimiter, has_header=True, comment=own.comment), None
+                return replace(own, has_header=True), None
             return default, None
         return (own, columns) if len(fields) == len(columns) or own.has_header else (default, None)
 
@@ -62,7 +61,7 @@ class GivenColumns:
 def _first_fields(path: Path, form: TextForm) -> list[str]:
     """Return the fields of the first line that is no comment."""
     try:
-        with pa.input_stream(path) as stream:
+        with open_input(path) as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8-sig", errors="replace")
     except OSError:
         return []  # whoever reads it says why

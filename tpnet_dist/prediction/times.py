@@ -76,10 +76,18 @@ def _too_large(time: Any) -> InputError:  # noqa: ANN401 — whatever a list hol
     return InputError(f"time {shown} is too large, as times have 64 bits; write it as the log's times are")
 
 
+def _were_dates(manifest: Manifest) -> bool:
+    """Return whether the log was converted from dates, of any century."""
+    kept = manifest.preparation
+    if kept is None or kept.options.get("time_step") is not None:
+        return False
+    return kept.time_unit == "iso" or kept.time_format is not None
+
+
 def _ticks_of(dates: npt.NDArray[Any], manifest: Manifest) -> npt.NDArray[Any]:
     """Return ticks since 1970, with fractions if the log has them."""
     first, last, unit = manifest.first_time, manifest.last_time, manifest.time_unit
-    if not are_unix_times(first, last, manifest.seconds_per_tick):
+    if not (_were_dates(manifest) or are_unix_times(first, last, manifest.seconds_per_tick)):
         raise InputError(
             f"time {dates.flat[0]} is a date, but this log's times, {first} to {last} {unit}, are not "
             "counted since 1970; give numbers as the log has them"

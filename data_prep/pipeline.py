@@ -15,7 +15,7 @@ from data_prep.dense_ids import assign_dense_ids
 from data_prep.feature_files import load_matrix, write_node_features
 from data_prep.first_pass import FirstPass
 from data_prep.node_features import NodeFeatures
-from data_prep.raw_features import FeatureWish
+from data_prep.raw_features import FeatureOptions
 from data_prep.sources import open_sources
 from data_prep.table_readers import TableReader
 from data_prep.times import TimeRanks
@@ -103,7 +103,7 @@ def _convert_into(
     )
 
 
-def _require_features(wish: FeatureWish, columns: set[str]) -> None:
+def _require_features(wish: FeatureOptions, columns: set[str]) -> None:
     """Refuse options that would change nothing. `columns`: those of features, of events and of nodes."""
     for name in wish.one_hot:
         if name not in columns:

@@ -35,12 +35,15 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_intact(content: object) -> None:
-    """InputError, without the file's name and the remedy, for content other than what was sealed. Earlier
-    versions sealed nothing, so an object without a checksum passes."""
-    if isinstance(content, Mapping) and CHECKSUM_KEY in content:
-        stored = content[CHECKSUM_KEY]
-        if stored != checksum_of(content):
-            raise InputError(f"checksum {stored!r:.80} does not fit the content, so the file was changed")
+    """InputError, without the file's name and the remedy, for content other than what was sealed. A missing
+    checksum is damage too: one bit of its key may have changed."""
+    if not isinstance(content, Mapping):
+        return  # what the content must be is its reader's to say
+    if CHECKSUM_KEY not in content:
+        raise InputError(f"{CHECKSUM_KEY} is missing, so the file was changed")
+    stored = content[CHECKSUM_KEY]
+    if stored != checksum_of(content):
+        raise InputError(f"checksum {stored!r:.80} does not fit the content, so the file was changed")
 
 
 def sealed_line(content: Mapping[str, Any]) -> str:

@@ -29,8 +29,12 @@ def test_any_other_value_is_noticed() -> None:
             require_intact(parse_json(text.replace(before, after)))
 
 
-def test_what_earlier_versions_wrote_without_a_checksum_passes() -> None:
-    require_intact(CONTENT)
+def test_a_missing_checksum_is_noticed() -> None:
+    with pytest.raises(InputError, match="checksum is missing"):
+        require_intact(parse_json(json.dumps(sealed(CONTENT)).replace('"checksum"', '"chebksum"')))
+
+
+def test_lines_of_earlier_versions_without_a_checksum_pass() -> None:
     assert is_intact_line(CONTENT)
 
 

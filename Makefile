@@ -48,11 +48,13 @@ test-triton: $(READY) ## Install Triton, 1 GB, and run the kernels for GPUs in i
 		tests/unit/models/test_triton_pairs.py tests/unit/test_device_forms.py
 
 MINUTES ?= 30
+GUIDED_MINUTES ?= 5
 FLIPS ?= 200
 KILLS ?= 100
 
-fuzz: $(READY) ## Try hostile input on the commands for MINUTES (30)
+fuzz: $(READY) ## Try hostile input on the commands for MINUTES (30), by branches too where atheris is
 	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz.guided --minutes $(GUIDED_MINUTES)
 
 flips: $(READY) ## Flip FLIPS (200) single bits in each kind of stored files
 	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz.flips --count $(FLIPS)

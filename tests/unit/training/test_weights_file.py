@@ -68,3 +68,22 @@ def test_weights_of_another_kind_are_refused(tmp_path: Path, strange: Any, seal:
     torch.save({"model": weights, **seal}, path)
     with refused():
         start_from(model, spec_named("tpnet"), read_state(path), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("format", torch.ones(2)),
+        ("format", 2),
+        ("epoch", "x"),
+        ("epoch", -1),
+        ("val_ap", float("nan")),
+        ("model", None),
+        ("model", {1: torch.ones(2)}),
+    ],
+)
+def test_facts_that_no_run_writes_are_refused(tmp_path: Path, name: str, value: object) -> None:
+    path = tmp_path / "best.pt"
+    write_state(path, {"model": {}, name: value})
+    with refused():
+        read_state(path)

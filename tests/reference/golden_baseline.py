@@ -7,7 +7,7 @@ The file does not name its model: the one that takes its weights is meant. The p
 0; ours is none, so published node i is our node i − 1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
 from itertools import islice
@@ -89,7 +89,11 @@ class BaselineFile:
             raise InputError(f"{path} lacks {', '.join(missing)}; record it with all keys of the layout")
         self.arrays |= in_one_order(self.arrays)
         for prefix in (GRADIENTS, _TRAINED):
-            self.arrays[prefix] = side_by_side(self.named(prefix))
+            for name, tensor in self.named(prefix).items():
+                if name not in self.weights or tensor.shape != self.weights[name].shape:
+                    raise InputError(f"{path}: {prefix}/{name} is not as {_WEIGHTS}/{name}; record it again")
+        self.arrays[GRADIENTS] = side_by_side(self.named(GRADIENTS))
+        self.arrays[_TRAINED] = side_by_side(changes(self.weights, self.named(_TRAINED)))
         self.batch_size, self.warm_batches = int(self["batch_size"]), int(self["warm_batches"])
         self.first_event = self.batch_size * self.warm_batches
         self.num_steps = len(self["train_losses"])
@@ -373,9 +377,11 @@ class BaselineRank:
         return sum_over_ranks(torch.stack(losses))
 
     def _train(self) -> dict[str, Array]:
+        model = self.parts.model
+        weights = {name: each.clone() for name, each in self.names.to_published(model).items()}
         losses = self.losses().numpy()
-        trained = self.names.to_published(self.parts.model)
-        return self._on_first_rank({"train_losses": losses, _TRAINED: self._side_by_side(_TRAINED, trained)})
+        changed = changes(weights, self.names.to_published(model))
+        return self._on_first_rank({"train_losses": losses, _TRAINED: self._side_by_side(_TRAINED, changed)})
 
     def _side_by_side(self, prefix: str, found: dict[str, Tensor]) -> Array:
         """Those that the file has."""
@@ -392,6 +398,12 @@ def embeddings_of(embedded: Any) -> list[Tensor]:
         sides = (embedded.source_BCK, embedded.target_BCK)
         return [side_BCK[:, target] for target in (0, 1) for side_BCK in sides]
     return [embedded[:, end] for end in (0, 1, 0, 2)]
+
+
+def changes(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What training changed. Columns of features that do not exist stay as they were, which is not what ours
+    has there."""
+    return {name: tensor - before[name] for name, tensor in after.items()}
 
 
 def side_by_side(tensors: dict[str, Tensor]) -> Array:

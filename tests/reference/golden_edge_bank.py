@@ -79,7 +79,7 @@ def edge_bank_on_rank(world: World, path: Path, folder: Path) -> dict[str, Array
         "window_repeat_interval": bank.repeat_interval,
         "repeat_threshold": bank.repeat_threshold,
     }
-    scores = {}
+    scores: dict[str, Array] = {}
     for kind, ends in _LINKS.items():
         links = [
             np.array_split(golden[f"{ends}_{end}"].astype(np.int32), world.num_ranks)[world.rank]

@@ -22,11 +22,11 @@ from tests.fuzz.makings import Makings, write_two_links
 from tests.fuzz.strategies import (
     JSON_WEIRD,
     damages,
-    tampered_json,
     mutated,
     raw_texts,
     settings_args,
     settings_files,
+    tampered_json,
 )
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.training.content_digest import DIGEST_KEY, sealed

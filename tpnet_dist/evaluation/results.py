@@ -227,9 +227,10 @@ def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
     path = run / name
     try:
         content = parse_json(path.read_bytes())
-        require_intact(content)
-        if isinstance(content, dict) and "version" not in content:
+        if isinstance(content, dict) and content.keys().isdisjoint({"version", CHECKSUM_KEY}):
             content = _with_version(content, run)
+        else:
+            require_intact(content)
         return results_from_json(content)
     except FileNotFoundError:
         return None

@@ -24,6 +24,7 @@ from tpnet_dist.evaluation.results import (
     read_results,
     write_results,
 )
+from tpnet_dist.files.stored_json import sealed
 
 
 def seed_results(ap: float, best_epoch: int) -> SeedResults:
@@ -133,7 +134,7 @@ def test_damage_is_one_sentence_with_key_value_rule_and_remedy(tmp_path: Path, n
     content = json.loads(json.dumps(whole_results(results_of(0.9), config_of())))
     DAMAGED[name](content)
     run = write_run(tmp_path / "run")
-    (run / "results.json").write_text(json.dumps(content))
+    (run / "results.json").write_text(json.dumps(sealed(content)))
     with refused():
         read_results(run)
 

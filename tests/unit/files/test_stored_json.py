@@ -30,7 +30,7 @@ def test_any_other_value_is_noticed() -> None:
 
 
 def test_every_single_bit_that_a_disk_changes_is_noticed() -> None:
-    """Also in the name of the checksum, without which the object would pass for an older one."""
+    """Also in the name of the checksum."""
     stored = {"b": 2.5, "id": "0" * 64, "a": {"x": True}}
     text = json.dumps(sealed(stored)).encode()
     for bit in range(8 * len(text)):
@@ -40,8 +40,12 @@ def test_every_single_bit_that_a_disk_changes_is_noticed() -> None:
             require_intact(parse_json(bytes(changed)))
 
 
-def test_what_earlier_versions_wrote_without_a_checksum_passes() -> None:
-    require_intact(CONTENT)
+def test_a_missing_checksum_is_noticed() -> None:
+    with pytest.raises(InputError, match="checksum is missing"):
+        require_intact(parse_json(json.dumps(sealed(CONTENT)).replace('"checksum"', '"chebksum"')))
+
+
+def test_lines_of_earlier_versions_without_a_checksum_pass() -> None:
     assert is_intact_line(CONTENT)
 
 

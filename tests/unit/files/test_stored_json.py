@@ -29,6 +29,17 @@ def test_any_other_value_is_noticed() -> None:
             require_intact(parse_json(text.replace(before, after)))
 
 
+def test_every_single_bit_that_a_disk_changes_is_noticed() -> None:
+    """Also in the name of the checksum."""
+    stored = {"b": 2.5, "id": "0" * 64, "a": {"x": True}}
+    text = json.dumps(sealed(stored)).encode()
+    for bit in range(8 * len(text)):
+        changed = bytearray(text)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(InputError):
+            require_intact(parse_json(bytes(changed)))
+
+
 def test_a_missing_checksum_is_noticed() -> None:
     with pytest.raises(InputError, match="checksum is missing"):
         require_intact(parse_json(json.dumps(sealed(CONTENT)).replace('"checksum"', '"chebksum"')))

@@ -44,7 +44,7 @@ FIGURE_TOLERANCE = 2e-3
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_log(tmp_path_factory.mktemp("parity") / "log", events=800)
+    return small_log(tmp_path_factory.mktemp("parity") / "log")
 
 
 def train_on(

@@ -70,8 +70,8 @@ def area_under_roc(is_event: npt.NDArray[np.bool_], scores: Scores) -> float:
         is_corner = (np.diff(hits, 2) != 0) | (np.diff(misses, 2) != 0)
         kept = np.concatenate([[True], is_corner, [True]])
         hits, misses = hits[kept], misses[kept]
-    rates = (np.concatenate([[0.0], count]) / count[-1] for count in (hits, misses))
-    return float(np.trapezoid(*rates))
+    hit_rate, miss_rate = (np.concatenate([[0.0], count]) / count[-1] for count in (hits, misses))
+    return float(np.trapezoid(hit_rate, miss_rate))
 
 
 def _hits_and_misses(is_event: npt.NDArray[np.bool_], scores: Scores) -> tuple[Counts, Counts]:

@@ -27,7 +27,7 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, re
 		--training.epochs 5 --run-dir $(DEMO)/run
 	@echo; echo "A report of the run, as one HTML page:"
 	$(RUN)/python -m tpnet_dist.report $(DEMO)/run --out $(DEMO)/report.html
-	@echo; echo "Whom the users of the log's last three events are most likely to meet next:"
+	@echo; echo "The most likely next partners of the users in the log's last three events:"
 	(echo src; tail -n 3 $(DEMO)/social.csv | cut -d, -f1 | sort -u) > $(DEMO)/users.csv
 	$(RUN)/python -m tpnet_dist.predict $(DEMO)/run --top-k 5 --sources $(DEMO)/users.csv --out $(DEMO)/best.csv
 	head -n 6 $(DEMO)/best.csv
@@ -48,11 +48,13 @@ test-triton: $(READY) ## Install Triton, 1 GB, and run the kernels for GPUs in i
 		tests/unit/models/test_triton_pairs.py tests/unit/test_device_forms.py
 
 MINUTES ?= 30
+GUIDED_MINUTES ?= 5
 FLIPS ?= 200
 KILLS ?= 100
 
-fuzz: $(READY) ## Try hostile input on the commands for MINUTES (30)
+fuzz: $(READY) ## Try hostile input on the commands for MINUTES (30), by branches too where atheris is
 	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz.guided --minutes $(GUIDED_MINUTES)
 
 flips: $(READY) ## Flip FLIPS (200) single bits in each kind of stored files
 	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz.flips --count $(FLIPS)

@@ -37,7 +37,7 @@ class Settings:
 
     events: Count = 1_000_000
     width: Count = 172
-    """Of edge features."""
+    """The width of edge features."""
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,11 @@ class HostTimes:
 
 @dataclass(frozen=True)
 class Shares:
-    """Of the seconds of a step in which nothing runs ahead of the model."""
+    """Shares of the seconds of a step in which nothing runs ahead of the model."""
 
     neighbors: float
     relative_encoding: float
-    """Of the forward pass, and of the memory's rows."""
+    """The share of relative encodings in the forward pass, and of the memory's rows."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PhaseSpeed:
     step_p90: float
     """Seconds of a step."""
     tpnet_p50: float
-    """In the same turns."""
+    """TPNet's median seconds in the same turns."""
     times_tpnet: float
     """How many times as long as TPNet it took, the median over turns."""
     shares: Shares

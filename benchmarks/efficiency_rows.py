@@ -5,20 +5,11 @@ from dataclasses import dataclass
 
 from benchmarks.efficiency_rank import PhaseSpeed, Speed
 from benchmarks.finished_runs import SeedResult
+from benchmarks.model_steps import PUBLISHED
 from benchmarks.sheet import Sheet
 from benchmarks.study_logs import title_of
 from benchmarks.variants import titles
 from tpnet_dist.config.paper_values import paper_value
-
-RELEASED = {
-    "tpnet": (0.91, 0.26),
-    "dygformer": (1.984, 0.450),
-    "tcl": (1.235, 0.430),
-    "tgat": (5.825, 1.909),
-    "cawn": (16.853, 5.007),
-    "graphmixer": (1.628, 0.923),
-}
-"""Seconds per 200 events of UCI in the released code, training and scoring, on two cores of an AMD EPYC."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +102,7 @@ def _cells(speed: PhaseSpeed, epoch: float) -> list[str]:
 
 
 def _released(row: Efficiency, phase: int) -> str:
-    return f"{RELEASED[row.model][phase]:.3f}" if row.model in RELEASED else ""
+    return f"{PUBLISHED[row.model][phase]:.3f}" if row.model in PUBLISHED else ""
 
 
 def _figure(value: float | None) -> str:

@@ -42,23 +42,23 @@ class Settings:
     raw: Annotated[Positional[Path], arg(metavar="FILE")]
     """Text with one event a line, in order of time."""
     flags: str = "--format snap"
-    """Of `data_prep convert`, as one text."""
+    """Flags of `data_prep convert`, as one text."""
     has_header: bool = False
     """The first line names the columns."""
     preset: str | None = None
-    """Of training."""
+    """The preset of training."""
     share: float = 0.8
-    """Of the events, that are there at first."""
+    """The share of events that are there at first."""
     appends: int = 1
-    """In so many parts the rest is appended."""
+    """The number of parts in which the rest is appended."""
     whole: bool = False
     """Also train from scratch on all events converted at once, whose nodes have other dense ids."""
     epochs: int = 5
-    """Of the first run, and of the one from scratch."""
+    """Epochs of the first run, and of the one from scratch."""
     continue_epochs: int = 1
     ranks: int = 1
     args: str = "--training.precision bfloat16"
-    """Of all runs, as one text."""
+    """Further arguments of all runs, as one text."""
     out: Path = Path("build/going-on")
     debug: bool = False
     """Show the traceback of an error."""

@@ -67,18 +67,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class Norms:
-    """Of one log with one λ."""
+    """Norms of one log with one λ."""
 
     log: str
     decay: str
     after: str
     """Which events."""
     nodes: int
-    """That took part in one of them."""
+    """The number of nodes in these events."""
     layers: tuple[float, ...]
     """Mean norm of each layer from 0 on."""
     paper: tuple[float, ...] | None
-    """Of each layer from 1 on, with the preset's λ."""
+    """The paper's norms of each layer from 1 on, with the preset's λ."""
 
 
 def main() -> None:

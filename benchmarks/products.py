@@ -33,7 +33,7 @@ class Lies:
 
 @dataclass(frozen=True)
 class Products:
-    """Those of one step."""
+    """The matrix products of one step."""
 
     count: int
     seconds: float
@@ -71,7 +71,7 @@ def _how_it_lies(value: object) -> object:
 def seconds_of_products(
     world: World, launch: Launch, config: Config, phase: Literal["training", "scoring"]
 ) -> Products:
-    """Of one more step of this process's model."""
+    """Time the matrix products of one more step of this process's model."""
     trainer = contestant(world, launch, config)
     with _Notes() as notes:
         if phase == "training":

@@ -45,15 +45,15 @@ class Settings:
     data: Path | None = None
     """A data folder; by default a random log of UCI's size."""
     events: Count = UCI_EVENTS
-    """Of that log."""
+    """The events of that log."""
     clients: int = 10
-    """At a time."""
+    """The number of clients at a time."""
     seconds: float = 20.0
-    """Of each part."""
+    """The seconds of each part."""
     observes: Count = 10_000
     """Acknowledged before the server is killed."""
     threads: int = 2
-    """Of torch in the server."""
+    """Threads of torch in the server."""
 
 
 class Server:
@@ -118,7 +118,7 @@ def parts_of(clients: int) -> dict[str, dict[str, int]]:
 def ask_for(
     kinds: dict[str, int], port: int, nodes: list[Any], width: int, seconds: float
 ) -> dict[str, dict[str, float]]:
-    """In a process of its own, which imports little: whoever asks is not to hold the server's clock."""
+    """Ask in a process of its own, which imports little, so that it does not slow the server down."""
     asked = {"kinds": kinds, "port": port, "nodes": nodes, "width": width, "seconds": seconds}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.serving_clients"],

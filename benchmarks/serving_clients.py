@@ -75,7 +75,7 @@ def _ask(asked: Asked, request: NextRequest, port: int, measured: tuple[float, f
 
 
 def observe_until_gone(port: int, request: NextRequest, acknowledged: dict[int, str]) -> None:
-    """Until the server is killed; what it acknowledged, by the number of the event."""
+    """Observe until the server is killed; note what it acknowledged, by the number of the event."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     while True:
         path, body = request()

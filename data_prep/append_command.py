@@ -47,13 +47,13 @@ class Append:
     def run(self) -> None:
         started = time.monotonic()
         inputs, folder = inputs_and_folder(self.paths, "data folder")
-        done = append(self.wish(inputs), Path(folder), display=display_for(rank=0))
+        done = append(self.appending(inputs), Path(folder), display=display_for(rank=0))
         if self.dry_run and done.events:
             print(f"{folder}: nothing is written, because of --dry-run")
         else:
             say_appended(done, folder, time.monotonic() - started)
 
-    def wish(self, inputs: list[str]) -> Appending:
+    def appending(self, inputs: list[str]) -> Appending:
         if self.bipartite and self.one_id_space:
             raise InputError("--bipartite and --one-id-space exclude each other; give one of them")
         said = {"auto": None, "yes": True, "no": False}

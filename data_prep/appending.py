@@ -46,7 +46,7 @@ class Appending:
     sort: bool = False
     node_features: str | None = None
     node_table: TableReader | None = None
-    """In memory, in place of the source that `node_features` names."""
+    """A table in memory, in place of the source that `node_features` names."""
     accept_doubts: bool = False
     dry_run: bool = False
 
@@ -64,7 +64,7 @@ class Appended:
 
 
 def append(
-    wish: Appending,
+    appending: Appending,
     folder: Path,
     *,
     display: Display,
@@ -76,13 +76,13 @@ def append(
     with grown_folder(folder) as staging:
         log = EventLog(folder)
         before = LogBefore(log)
-        job = _job(wish, before)
+        job = _job(appending, before)
         sources: list[Source] = open_sources(job, staging, tables, may_be_empty=True)
         for source in sources:
             before.require_fits(source)
         if not sources or before.has_already(sources):
             return Appended(log.manifest, is_there=bool(sources))
-        return _Append(job, before, sources, staging, display, tell).run(dry_run=wish.dry_run)
+        return _Append(job, before, sources, staging, display, tell).run(dry_run=appending.dry_run)
 
 
 class _Append:
@@ -221,34 +221,37 @@ class _Append:
         return kept if self.job.time_step is None else replace(kept, last_time=self.first.times.highest)
 
 
-def _job(wish: Appending, before: LogBefore) -> Conversion:
+def _job(appending: Appending, before: LogBefore) -> Conversion:
     """Return the conversion of the new files, by the rules that the log was converted with."""
     kept, is_bipartite = before.preparation, before.manifest.bipartite
-    if wish.bipartite is not None and wish.bipartite != is_bipartite:
+    if appending.bipartite is not None and appending.bipartite != is_bipartite:
         said, spaces = (
-            ("--bipartite", "one id space") if wish.bipartite else ("--one-id-space", "two id spaces")
+            ("--bipartite", "one id space") if appending.bipartite else ("--one-id-space", "two id spaces")
         )
         raise InputError(
             f"{said}: {before.log.folder} has {spaces}; leave it away, or convert everything anew"
         )
     step = before.option("time_step")
     table = None
-    if wish.node_features is not None:
+    if appending.node_features is not None:
         columns = tuple(dict.fromkeys(column.name.partition("[")[0] for column in kept.node_columns))
         table = NodeTable(
-            source=wish.node_features, node_id=kept.node_id or "", columns=columns, table=wish.node_table
+            source=appending.node_features,
+            node_id=kept.node_id or "",
+            columns=columns,
+            table=appending.node_table,
         )
     return Conversion(
-        inputs=wish.inputs,
-        layout=before.layout(wish.header),
+        inputs=appending.inputs,
+        layout=before.layout(appending.header),
         bipartite=is_bipartite,
         one_id_space=not is_bipartite,
         time_unit=kept.time_unit,
         time_format=kept.time_format,
         time_step=float(step) if isinstance(step, int | float) else None,
-        sort=wish.sort or bool(before.option("sort")),
+        sort=appending.sort or bool(before.option("sort")),
         dedupe=bool(before.option("dedupe")),
-        features=before.feature_wish(),
+        features=before.feature_options(),
         node_table=table,
-        accept_doubts=wish.accept_doubts,
+        accept_doubts=appending.accept_doubts,
     )

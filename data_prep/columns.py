@@ -39,12 +39,12 @@ class ColumnFinder:
     """Finds columns of one file; `names` are positions as text where the file names none."""
 
     def __init__(self, where: str, names: list[str], has_names: bool, *, is_kept: bool = False) -> None:
-        """`is_kept`: wishes are what the files of a log had."""
+        """`is_kept`: columns are those that the files of a log had."""
         self.where, self.names, self.has_names, self.is_kept = where, names, has_names, is_kept
 
-    def required(self, role: str, wish: str | None, default: int) -> int:
-        if wish is not None:
-            return self.position(wish, f"--{role}")
+    def required(self, role: str, column: str | None, default: int) -> int:
+        if column is not None:
+            return self.position(column, f"--{role}")
         if not self.has_names:
             return self.position(str(default), f"--{role}")
         lowered = [name.lower() for name in self.names]
@@ -74,27 +74,28 @@ class ColumnFinder:
         is_clear = len(people) == len(things) == 1 and people != things
         return {"src": people[0], "dst": things[0]} if is_clear else None
 
-    def position(self, wish: str, flag: str) -> int:
-        if wish in self.names:
-            return self.names.index(wish)
-        if wish.isdigit() and int(wish) < len(self.names):
-            return int(wish)
+    def position(self, column: str, flag: str) -> int:
+        if column in self.names:
+            return self.names.index(column)
+        if column.isdigit() and int(column) < len(self.names):
+            return int(column)
         kind = "columns" if self.has_names else "columns (no header, so by position from 0)"
         shown = ", ".join(self.names[:12]) + (", …" if len(self.names) > 12 else "")
         raise InputError(
-            f"{self.where}: no column {wish!r}; the file has {len(self.names)} {kind}: {shown}; "
+            f"{self.where}: no column {column!r}; the file has {len(self.names)} {kind}: {shown}; "
             f"{'give the columns that the files of the log had' if self.is_kept else f'correct {flag}'}"
         )
 
-    def features(self, wishes: tuple[str, ...]) -> tuple[int, ...]:
+    def features(self, columns: tuple[str, ...]) -> tuple[int, ...]:
         positions: list[int] = []
-        for wish in wishes:
-            if not (wish.endswith(":") and wish[:-1].isdigit()):
-                positions.append(self.position(wish, "--features"))
-            elif int(wish[:-1]) < len(self.names):
-                positions += range(int(wish[:-1]), len(self.names))
+        for column in columns:
+            if not (column.endswith(":") and column[:-1].isdigit()):
+                positions.append(self.position(column, "--features"))
+            elif int(column[:-1]) < len(self.names):
+                positions += range(int(column[:-1]), len(self.names))
             else:
                 raise InputError(
-                    f"{self.where}: --features {wish} begins beyond the {len(self.names)} columns; correct it"
+                    f"{self.where}: --features {column} begins beyond the {len(self.names)} columns; "
+                    "correct it"
                 )
         return tuple(positions)

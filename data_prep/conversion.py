@@ -5,7 +5,7 @@ from pathlib import Path
 
 from data_prep.layout import Layout
 from data_prep.places import without_secret
-from data_prep.raw_features import FeatureWish
+from data_prep.raw_features import FeatureOptions
 from data_prep.table_readers import TableReader
 from data_prep.values import TimeRule
 from tpnet_dist.errors import InputError
@@ -46,7 +46,7 @@ class Conversion:
     sort: bool = False
     dedupe: bool = False
     """Drop events that say the same as an earlier one."""
-    features: FeatureWish = field(default_factory=FeatureWish)
+    features: FeatureOptions = field(default_factory=FeatureOptions)
     node_table: NodeTable | None = None
     accept_doubts: bool = False
     events_per_shard: int = EVENTS_PER_SHARD

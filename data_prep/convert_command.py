@@ -15,7 +15,7 @@ from data_prep.layout import Layout
 from data_prep.pipeline import convert
 from data_prep.places import inputs_and_folder, without_secret
 from data_prep.presets import PRESETS, FormatName, find_companions
-from data_prep.raw_features import FeatureWish
+from data_prep.raw_features import FeatureOptions
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import TimeUnit
@@ -144,7 +144,9 @@ class Convert:
             time_step=self.time_step,
             sort=self.sort,
             dedupe=self.dedupe is not None,
-            features=FeatureWish(fill=self.fill, one_hot=_listed(self.one_hot), standardize=self.standardize),
+            features=FeatureOptions(
+                fill=self.fill, one_hot=_listed(self.one_hot), standardize=self.standardize
+            ),
             node_table=self._node_table(),
             accept_doubts=self.yes,
             events_per_shard=self.shard_events,

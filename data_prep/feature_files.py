@@ -89,7 +89,7 @@ class ColumnFeatures:
         self, path: Path, names: list[str], reading: FeatureReading, *, will_be_reordered: bool
     ) -> None:
         self._final, self._names, self._reading = path, names, reading
-        self._is_final = not will_be_reordered and reading.wish.is_plain and not reading.known
+        self._is_final = not will_be_reordered and reading.options.is_plain and not reading.known
         self._taken = FeatureWriter(
             path if self._is_final else path.with_name("raw_features.npy"), len(names)
         )
@@ -109,7 +109,7 @@ class ColumnFeatures:
             return
         self._taken.close()
         raw = self._unsorted = Matrix(self._taken.path)
-        if not self._reading.wish.is_plain or self._reading.known:
+        if not self._reading.options.is_plain or self._reading.known:
             self.columns = self._reading.columns(self._names, Blocks(raw.rows, raw.num_rows))
         self._placed = FeatureWriter(self._final, len(self.names))
 

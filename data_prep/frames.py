@@ -55,9 +55,9 @@ def append_source(source: Any, folder: Path, options: Mapping[str, Any], *, verb
     said, nodes = _understood(options, Append)
     paths = _paths_of(source)
     table = None if paths is not None else reader_of(source)
-    wish = Append(paths=(*(paths or ()), str(folder)), **said).wish(list(paths or ()))
+    appending = Append(paths=(*(paths or ()), str(folder)), **said).appending(list(paths or ()))
     append(
-        replace(wish, node_table=nodes),
+        replace(appending, node_table=nodes),
         folder,
         display=Display(),
         tell=print if verbose else lambda line: None,

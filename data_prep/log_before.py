@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from data_prep.chunk import Source
 from data_prep.id_map import IdMap
 from data_prep.layout import Layout
-from data_prep.raw_features import FeatureWish
+from data_prep.raw_features import FeatureOptions
 from data_prep.times import TimeForm
 from data_prep.values import TimeRule
 from tpnet_dist.errors import InputError
@@ -95,9 +95,9 @@ class LogBefore:
             is_kept=True,
         )
 
-    def feature_wish(self) -> FeatureWish:
+    def feature_options(self) -> FeatureOptions:
         fill, one_hot = self.option("fill"), self.option("one_hot")
-        return FeatureWish(
+        return FeatureOptions(
             fill=None if fill is None else "0" if fill == "0" else "mean",
             one_hot=tuple(map(str, one_hot)) if isinstance(one_hot, list) else (),
             standardize=bool(self.option("standardize")),

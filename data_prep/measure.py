@@ -100,7 +100,7 @@ class LogSummary:
     shards: tuple[ShardSummary, ...]
     time_histogram: TimeHistogram
     first_values: tuple[tuple[str, tuple[str | float, ...]], ...]
-    """Of the first events: source, destination, time, label, then each edge feature, some of many."""
+    """Values of the first events: source, destination, time, label, then some of the edge features."""
     preparation: Preparation | None
     """What the manifest says of how the log was prepared."""
     versions: tuple[Version, ...]

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from data_prep.conversion import Conversion, NodeTable
+from data_prep.layout import Layout
 from data_prep.places import Place, places_of
 from data_prep.raw_features import Blocks, FeatureReading
-from data_prep.raw_files import first_lines
+from data_prep.raw_files import first_lines, is_comment
 from data_prep.sources import reader_of_place
 from data_prep.table_readers import TableReader
 from data_prep.table_source import is_list
@@ -22,6 +23,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, Matrix, transform
 from tpnet_dist.events.features import FeatureWriter
 from tpnet_dist.events.file_records import FeatureRecord
+from tpnet_dist.events.text_columns import without_views
 
 SIDE = "side"
 
@@ -35,21 +37,20 @@ class NodeFeatures:
         self, wanted: NodeTable, job: Conversion, spool: Path, known: tuple[FeatureColumn, ...] = ()
     ) -> None:
         """`known`: what an earlier conversion made of the columns."""
-        self._name = wanted.source
-        table = _read(wanted, spool)
+        self._name, self._may_miss_all = wanted.source, bool(known) or job.accept_doubts
+        table = _read(wanted, job.layout, spool)
         if not len(table):
             raise InputError(f"{self._name}: holds no rows; give a table with node features")
         self._ids = self._parsed_ids(table, wanted)
-        self._side = table.column(SIDE).combine_chunks() if SIDE in table.column_names else None
-        names = list(wanted.columns) or [
-            name for name in table.column_names if name not in (wanted.node_id, SIDE)
-        ]
+        self._side = self._parsed_sides(table) if job.bipartite else None
+        of_no_feature = {wanted.node_id, SIDE} if job.bipartite else {wanted.node_id}
+        names = list(wanted.columns) or [name for name in table.column_names if name not in of_no_feature]
         if missing := [name for name in (wanted.node_id, *names) if name not in table.column_names]:
             raise InputError(
                 f"{self._name}: has no column {missing[0]!r} among {', '.join(table.column_names)}; correct "
                 "--node-id or --node-columns"
             )
-        reading = FeatureReading(job.features, known)
+        reading, self._decimal_comma = FeatureReading(job.features, known), job.layout.decimal_comma
         value_names, raw = self._raw(table, names, reading)
         self.columns = reading.columns(value_names, Blocks(lambda rows: raw[rows], len(raw)))
         self._values = transform(self.columns, reading.renumber(raw, self.columns))
@@ -63,6 +64,11 @@ class NodeFeatures:
         say."""
         places = self._places(nodes)
         has_line = places >= 0
+        if not has_line.any() and not self._may_miss_all:
+            raise InputError(
+                f"{self._name}: none of its {len(self._ids):,} ids, such as {self._ids[0]}, is one of the "
+                f"log's, such as {nodes.column('raw_id')[0]}; check --node-id, or --yes for zeros"
+            )
         with FeatureWriter(path, self._values.shape[1]) as writer:
             for start in range(0, len(places), 1 << 16):
                 some = places[start : start + (1 << 16)]
@@ -133,13 +139,22 @@ class NodeFeatures:
                 "number; correct it"
             ) from None
 
+    def _parsed_sides(self, table: pa.Table) -> pa.Array | None:
+        if SIDE not in table.column_names:
+            return None
+        sides = table.column(SIDE).combine_chunks()
+        wrong = [each for each in pc.unique(sides).to_pylist() if each not in ("src", "dst")]
+        if wrong:
+            raise InputError(f"{self._name}: column {SIDE!r} holds {wrong[0]!r}; it must say src or dst")
+        return sides
+
     def _raw(self, table: pa.Table, names: list[str], reading: FeatureReading) -> tuple[list[str], Matrix]:
         """Return a name for each value, and the values."""
         parts, value_names = [], []
         for name in names:
             column = table.column(name).combine_chunks()
             try:
-                values = _values_of(column, name, reading)
+                values = _values_of(column, name, reading, decimal_comma=self._decimal_comma)
                 parts.append(values)
                 width = values.shape[1]
                 value_names += [name] if not is_list(column.type) else [f"{name}[{n}]" for n in range(width)]
@@ -160,21 +175,23 @@ def _found(raw: pa.Array, ids: pa.Array) -> Places:
     return places
 
 
-def _values_of(column: pa.Array, name: str, reading: FeatureReading) -> Matrix:
+def _values_of(column: pa.Array, name: str, reading: FeatureReading, *, decimal_comma: bool) -> Matrix:
     if not is_list(column.type):
-        return reading.column(column, name)[:, None]
+        return reading.column(column, name, decimal_comma=decimal_comma)[:, None]
     lengths = pc.unique(pc.list_value_length(column))
     if column.null_count or len(lengths) != 1 or not lengths[0].as_py():
         raise Rejected
     return reading.column(pc.list_flatten(column), name).reshape(len(column), -1)
 
 
-def _read(wanted: NodeTable, spool: Path) -> pa.Table:
+def _read(wanted: NodeTable, layout: Layout, spool: Path) -> pa.Table:
     if wanted.table is not None:
-        return _all_of(wanted.table)
-    tables = [_table_of(place, wanted) for place in places_of([wanted.source], spool)]
+        tables = _parts_of(wanted.table)
+    else:
+        places = places_of([wanted.source], spool)
+        tables = [part for place in places for part in _parts_at(place, wanted, layout)]
     try:
-        return pa.concat_tables(tables, promote_options="default")
+        return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         text = " ".join(str(error).split())
         raise InputError(
@@ -182,20 +199,32 @@ def _read(wanted: NodeTable, spool: Path) -> pa.Table:
         ) from error
 
 
-def _all_of(reader: TableReader) -> pa.Table:
-    return pa.Table.from_batches([batch for batch, _ in reader.batches(reader.schema.names)], reader.schema)
+def _parts_of(reader: TableReader) -> list[pa.Table]:
+    """Return all batches; those of JSON may differ in their types."""
+    names = reader.schema.names
+    parts = [
+        pa.table([without_views(column) for column in batch.columns], batch.schema.names)
+        for batch, _ in reader.batches(names)
+    ]
+    return parts or [reader.schema.empty_table()]
 
 
-def _table_of(place: Place, wanted: NodeTable) -> pa.Table:
+def _parts_at(place: Place, wanted: NodeTable, layout: Layout) -> list[pa.Table]:
+    """Read a table; text is written as that of events is."""
     reader = reader_of_place(place)
     if reader is not None:
-        return _all_of(reader)
+        return _parts_of(reader)
+    lines = first_lines(place, comment=layout.comment)
+    lines = [line for line in lines if line.strip() and not is_comment(line, layout.comment)]
+    if not lines:
+        raise InputError(f"{place.name}: holds no rows; give a table with node features")
     try:
         # ids as they are written
         with place.open() as file:
             frame = pl.read_csv(
                 file.read(),
-                separator=guess_delimiter(place.name, first_lines(place, comment=None)),
+                separator=guess_delimiter(place.name, lines, layout),
+                comment_prefix=layout.comment,
                 infer_schema_length=None,
                 schema_overrides={wanted.node_id: pl.String},
             )
@@ -204,4 +233,4 @@ def _table_of(place: Place, wanted: NodeTable) -> pa.Table:
         raise InputError(
             f"{place.name}: cannot be read as CSV with a header ({text:.120}); correct it"
         ) from error
-    return frame.to_arrow()
+    return [frame.to_arrow()]

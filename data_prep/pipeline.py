@@ -15,6 +15,7 @@ from data_prep.dense_ids import assign_dense_ids
 from data_prep.feature_files import load_matrix, write_node_features
 from data_prep.first_pass import FirstPass
 from data_prep.node_features import NodeFeatures
+from data_prep.raw_features import FeatureOptions
 from data_prep.sources import open_sources
 from data_prep.table_readers import TableReader
 from data_prep.times import TimeRanks
@@ -63,6 +64,9 @@ def _convert_into(
 ) -> Manifest:
     first = FirstPass(job, sources[0], staging)
     say_columns(sources, job, first.rule, tell)
+    node_table = None if job.node_table is None else NodeFeatures(job.node_table, job, staging)
+    of_nodes = () if node_table is None else node_table.columns
+    _require_features(job.features, {*sources[0].roles.feature_names, *(each.name for each in of_nodes)})
     with display.stage("reading", sum(source.num_bytes for source in sources), unit="rows"):
         first.read(sources, display)
     if job.dedupe:
@@ -70,7 +74,6 @@ def _convert_into(
     say_log(first, job, tell)
     for name, count in first.reading.num_gaps.items():
         tell(f"  {'missing':<12} {count:,} values of {name}, filled with {job.features.fill}")
-    node_table = None if job.node_table is None else NodeFeatures(job.node_table, job, staging)
     if dry_run:
         raise _DryRun
     records = records_of(sources)
@@ -98,6 +101,21 @@ def _convert_into(
             node_id=job.node_table.node_id if job.node_table else None,
         ),
     )
+
+
+def _require_features(wish: FeatureOptions, columns: set[str]) -> None:
+    """Refuse options that would change nothing. `columns`: those of features, of events and of nodes."""
+    for name in wish.one_hot:
+        if name not in columns:
+            raise InputError(
+                f"--one-hot {name}: is none of the columns of features; name it with --features too, or "
+                "correct it"
+            )
+    if not columns and not wish.is_plain:
+        option = "--standardize" if wish.fill is None else f"--fill {wish.fill}"
+        raise InputError(
+            f"{option}: no column of features is read; name some with --features or --node-features"
+        )
 
 
 def _preparation(

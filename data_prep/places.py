@@ -2,6 +2,7 @@
 
 import fnmatch
 import glob
+import os
 import re
 import shutil
 import sys
@@ -96,9 +97,11 @@ def places_of(inputs: Sequence[str], spool: Path) -> list[Place]:
     places = [place for given in inputs for place in _places_of(given, spool)]
     seen: set[str] = set()
     for place in places:
-        if place.path in seen:
+        # by links and other spellings, a file has several paths
+        path = os.path.realpath(place.path) if place.is_local else place.path
+        if path in seen:
             raise InputError(f"{place.name}: is given twice, which would double its events; give it once")
-        seen.add(place.path)
+        seen.add(path)
     return places
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.values import Rejected, parse_numbers
+from data_prep.values import Rejected, is_text, parse_numbers
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.feature_rules import FeatureColumn, Matrix, numbers_with_gaps, texts_of
 
@@ -18,7 +18,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureWish:
+class FeatureOptions:
     """What the user asks for."""
 
     fill: Fill | None = None
@@ -27,25 +27,25 @@ class FeatureWish:
 
     @property
     def is_plain(self) -> bool:
-        return self == FeatureWish()
+        return self == FeatureOptions()
 
 
 @dataclass
 class FeatureReading:
     """Reads columns of features alike in all sources of a conversion."""
 
-    wish: FeatureWish
+    options: FeatureOptions
     known: tuple[FeatureColumn, ...] = ()
     """The feature columns of the log that is appended to; their categories stay."""
     _codes: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def column(self, values: pa.Array, name: str, *, decimal_comma: bool = False) -> Matrix:
         """Return one value a row; `Rejected` where one is no number, or missing without --fill."""
-        if name in self.wish.one_hot:
+        if name in self.options.one_hot:
             return self._categories(values, name)
-        if self.wish.fill is None:
+        if self.options.fill is None:
             return parse_numbers(values, decimal_comma=decimal_comma)
-        if decimal_comma and pa.types.is_string(values.type):
+        if decimal_comma and is_text(values.type):
             values = pc.replace_substring(values, ",", ".")
         numbers = numbers_with_gaps(values)
         if numbers is None or np.isinf(numbers).any():
@@ -91,12 +91,12 @@ class FeatureReading:
         self.num_gaps = {
             name: int(gaps[number])
             for number, name in enumerate(names)
-            if gaps[number] and name not in self.wish.one_hot
+            if gaps[number] and name not in self.options.one_hot
         }
         if self.known:
             return self.known
         mean = total / np.maximum(count, 1)
-        if self.wish.standardize:
+        if self.options.standardize:
             for block in blocks:
                 values = block.astype(np.float64)
                 square += np.where(np.isnan(values), 0, (values - mean) ** 2).sum(0)
@@ -104,12 +104,12 @@ class FeatureReading:
         found = []
         for number, name in enumerate(names):
             column = FeatureColumn(name=name)
-            if name in self.wish.one_hot:
+            if name in self.options.one_hot:
                 found.append(replace(column, categories=tuple(sorted(self._codes.get(name, {})))))
                 continue
-            if self.wish.fill is not None:
-                column = replace(column, fill=0.0 if self.wish.fill == "0" else float(mean[number]))
-            if self.wish.standardize:
+            if self.options.fill is not None:
+                column = replace(column, fill=0.0 if self.options.fill == "0" else float(mean[number]))
+            if self.options.standardize:
                 # a column of one value says nothing: it becomes zeros
                 column = replace(column, shift=float(mean[number]), scale=float(deviation[number]) or 1.0)
             found.append(column)

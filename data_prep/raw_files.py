@@ -78,7 +78,7 @@ def first_lines(place: Place, *, comment: str | None) -> list[str]:
                 lines = _LINE_END.split(head.decode("utf-8-sig", errors="replace"))
                 if not more:
                     return lines if lines[-1] else lines[:-1]
-                if sum(1 for line in lines[:-1] if line.strip() and not _is_comment(line, comment)) >= 2:
+                if sum(1 for line in lines[:-1] if line.strip() and not is_comment(line, comment)) >= 2:
                     return lines[:-1]  # the last one is probably cut in the middle
         except OSError as error:
             raise unreadable(place, error) from error
@@ -87,7 +87,7 @@ def first_lines(place: Place, *, comment: str | None) -> list[str]:
     )
 
 
-def _is_comment(line: str, comment: str | None) -> bool:
+def is_comment(line: str, comment: str | None) -> bool:
     return comment is not None and line.startswith(comment)
 
 

@@ -21,7 +21,6 @@ from data_prep.places import Place
 from data_prep.raw_files import open_text, unreadable
 from data_prep.times import TimeForm
 from data_prep.values import (
-    NULL_SPELLINGS,
     Rejected,
     TimeRule,
     parse_feature_rows,
@@ -136,7 +135,7 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
             "complete or remove the row (features must be as many in every row)"
         )
     for role, position in (("source", roles.src), ("destination", roles.dst)):
-        if row[position].strip() in NULL_SPELLINGS:
+        if row[position].strip() in MISSING_SPELLINGS:
             raise RuleBroken(f"{role} id {row[position]!r} is null; fill it in or remove the row")
         if rules.whole_ids:
             ids = parse_ids(pa.array([row[position]], pa.string()), as_text=False)
@@ -144,10 +143,12 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
     times = check_time(row[roles.time].strip(), rules.time)
     for position in _numeric(roles, rules):
         field, is_feature = row[position].strip(), position != roles.label
-        if is_feature and rules.features.wish.fill and field in MISSING_SPELLINGS:
+        if is_feature and rules.features.options.fill and field in MISSING_SPELLINGS:
             continue
         may_fill = is_feature and not rules.time.is_kept and field in MISSING_SPELLINGS
         hint = " or pass --fill 0 or --fill mean" if may_fill else ""
+        if is_feature and not rules.time.is_kept and not hint:
+            hint = f", or for categories pass --one-hot {roles.names[position]}"
         check_number(field, f"column {roles.names[position]!r}", form.decimal_comma, hint)
     if roles.feature_row is not None:
         _check_feature_row(row[roles.feature_row], rules.num_feature_rows)
@@ -165,7 +166,7 @@ def require_kind(ids: pa.Array, what: str, rules: Rules) -> None:
 
 def _numeric(roles: Roles, rules: Rules) -> list[int]:
     """Return the columns of numbers; those of categories hold anything."""
-    return [each for each in roles.numeric if roles.names[each] not in rules.features.wish.one_hot]
+    return [each for each in roles.numeric if roles.names[each] not in rules.features.options.one_hot]
 
 
 def check_time(field: str, rule: TimeRule) -> Times:

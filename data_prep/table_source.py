@@ -21,7 +21,6 @@ from data_prep.row_rules import (
 from data_prep.table_readers import ROWS_PER_BATCH, TableReader
 from data_prep.times import TimeForm
 from data_prep.values import (
-    NULL_SPELLINGS,
     NoEvents,
     Rejected,
     TimeRule,
@@ -32,11 +31,12 @@ from data_prep.values import (
     parse_times,
 )
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.feature_rules import numbers_with_gaps
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS, numbers_with_gaps
 from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
+from tpnet_dist.events.text_columns import without_views
 
 _KEPT_BATCHES = 8
-"""More than are read ahead: the one that is rejected is among them."""
+"""More batches than are read ahead, so that a rejected one is among them."""
 _ROWS_AT_ONCE = 4096
 _CORRECT = "fill it in or remove the row"
 _FILL = "fill it in, remove the row, or pass --fill 0 or --fill mean"
@@ -54,10 +54,11 @@ class TableSource:
         self.reader, self.name, self.num_bytes = reader, reader.name, reader.num_bytes
         names = list(reader.schema.names)
         self.roles = find_roles(self.name, names, layout, has_names=True)
-        self._head = reader.head()
+        head = reader.head()
+        self._head = pa.record_batch([without_views(column) for column in head.columns], names)
         if not self._head.num_rows:
             raise NoEvents(f"{self.name}: holds no rows; give a table with at least one event")
-        self._decimal_comma, self._one_hot = layout.decimal_comma, one_hot
+        self._decimal_comma, self._one_hot, self._is_kept = layout.decimal_comma, one_hot, layout.is_kept
         self._require_types()
         self._widths = {position: self._width_of(position) for position in self.roles.features}
         self._recent: deque[tuple[int, pa.RecordBatch]] = deque(maxlen=_KEPT_BATCHES)
@@ -82,7 +83,7 @@ class TableSource:
 
     @property
     def feature_names(self) -> list[str]:
-        """Of each value: a list column has several."""
+        """Return the name of each feature; a list column has several."""
         return [
             name if width is None else f"{name}[{number}]"
             for position, width in self._widths.items()
@@ -157,7 +158,7 @@ class TableSource:
     def _column(self, batch: pa.RecordBatch, position: int) -> pa.Array:
         place = batch.schema.get_field_index(self.roles.names[position])
         # JSON lines of which none has the key
-        return pa.nulls(batch.num_rows) if place < 0 else batch.column(place)
+        return pa.nulls(batch.num_rows) if place < 0 else without_views(batch.column(place))
 
     def _features(self, batch: pa.RecordBatch, rules: Rules) -> Matrix:
         parts = []
@@ -214,10 +215,12 @@ class TableSource:
             kind, name = self._type(position), roles.names[position]
             if pa.types.is_null(kind):
                 raise InputError(f"{self.name} row 1: column {name!r} ({what}) is null; fill it in")
-            nested = "; flatten it first" if pa.types.is_nested(kind) else ""
+            hint = "; flatten it first" if pa.types.is_nested(kind) else ""
+            if position in roles.features and is_text(kind) and not self._is_kept:
+                hint = f", or pass --one-hot {name} if it holds categories"
             raise InputError(
                 f"{self.name}: column {name!r} holds {kind}, but {what}s are {wanted}; name another "
-                f"column{nested}"
+                f"column{hint}"
             )
 
     def _holds_numbers_as_text(self, position: int) -> bool:
@@ -268,11 +271,16 @@ class TableSource:
 
     def _check_id(self, column: pa.Array, role: str, rules: Rules) -> None:
         value = column[0].as_py()
-        if value is None or (isinstance(value, str) and value.strip() in NULL_SPELLINGS):
+        if value is None or (isinstance(value, str) and value.strip() in MISSING_SPELLINGS):
             raise RuleBroken(f"{role} id {value!r} is null; fill it in or remove the row")
         try:
             ids = parse_ids(column, as_text=False)
         except Rejected:
+            if isinstance(value, float) and value.is_integer():
+                raise RuleBroken(
+                    f"{role} id {value!r} may have been rounded, since the column's type, {column.type}, "
+                    "keeps only smaller whole numbers exactly; write ids as integers or as text"
+                ) from None
             raise RuleBroken(
                 f"{role} id {value!r} is neither text nor a whole number of 64 bits; correct it"
             ) from None
@@ -280,10 +288,10 @@ class TableSource:
 
     def _check_number(self, column: pa.Array, position: int, rules: Rules) -> None:
         name, width = self.roles.names[position], self._widths.get(position)
-        what, value, wish = f"column {name!r}", column[0].as_py(), rules.features.wish
-        if name in wish.one_hot:
+        what, value, options = f"column {name!r}", column[0].as_py(), rules.features.options
+        if name in options.one_hot:
             return
-        if value is None and wish.fill and position != self.roles.label:
+        if value is None and options.fill and position != self.roles.label:
             return
         if value is None:
             may_fill = position != self.roles.label and not rules.time.is_kept
@@ -301,7 +309,7 @@ class TableSource:
 
 def _list_values(column: pa.Array, width: int, rules: Rules, name: str) -> Matrix:
     """A matrix of a list column; every row has as many values, or none at all where gaps are filled."""
-    if column.null_count and not rules.features.wish.fill:
+    if column.null_count and not rules.features.options.fill:
         raise Rejected
     there = column.drop_null()
     if not pa.types.is_fixed_size_list(column.type) and len(there):

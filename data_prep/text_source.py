@@ -14,7 +14,7 @@ from data_prep.chunk import Chunk, ChunkRejected, Rules
 from data_prep.columns import ALIASES
 from data_prep.layout import Layout, find_roles
 from data_prep.places import Place
-from data_prep.raw_files import RawFile, first_lines, open_text, unreadable
+from data_prep.raw_files import RawFile, first_lines, is_comment, open_text, unreadable
 from data_prep.row_rules import TextForm, raise_first_offence
 from data_prep.times import TimeForm
 from data_prep.values import NoEvents, Rejected, parse_feature_rows, parse_numbers, parse_times
@@ -27,7 +27,8 @@ _BLOCK_BYTES = 16 << 20
 _SAMPLE_ROWS = 2000
 _DELIMITERS = ",\t;| "
 _SEVERAL_BLANKS = re.compile(r"[ \t]{2,}")
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE_OR_NUMBER = re.compile(r"\s*\d+[-/.:,]\d")
+_COMMENT_MARKS = ("#", "%", "//")
 
 
 class TextSource:
@@ -40,14 +41,17 @@ class TextSource:
         self.place, self.name, self.num_bytes = place, place.name, place.num_bytes
         lines = first_lines(place, comment=layout.comment)
         before = _lines_to_skip(lines, layout.comment)
-        lines = [line for line in lines[before:] if not _is_comment(line, layout.comment)]
+        lines = [line for line in lines[before:] if not is_comment(line, layout.comment)]
         if not lines:
             raise NoEvents(f"{self.name}: the file is empty; give a file with at least one event")
-        delimiter = layout.delimiter or guess_delimiter(self.name, lines)
+        delimiter = layout.delimiter or guess_delimiter(self.name, lines, layout)
         rows = _first_rows(self.name, lines, delimiter)
+        if layout.header is None:
+            _refuse_comment(self.name, lines[0], rows)
         has_header = _looks_like_header(rows[0]) if layout.header is None else layout.header
         has_names = has_header and layout.names_its_columns
         if has_header and len(rows) == 1:
+            self._require_closed(find_open_quote(lines, delimiter), before)
             if layout.is_kept and has_names:  # its only line may be an event
                 find_roles(self.name, [name.strip() for name in rows[0]], layout, has_names=True)
             raise NoEvents(f"{self.name}: only a header line, no events; give a file with at least one event")
@@ -92,7 +96,13 @@ class TextSource:
                 if batch.num_rows:
                     yield self._parse(batch, rules, first_row, raw.bytes_read)
                 first_row += batch.num_rows
-        except (pa.ArrowInvalid, Rejected):
+        except (pa.ArrowInvalid, Rejected) as error:
+            if "straddling" in str(error):
+                self._require_closed_quotes()
+                raise InputError(
+                    f"{self.name}: a row after row {first_row:,} takes more than {_BLOCK_BYTES >> 20} MiB; "
+                    "shorten its text"
+                ) from None
             raise ChunkRejected(first_row) from None
         except (OSError, EOFError) as error:
             raise unreadable(self.place, error) from error
@@ -106,8 +116,8 @@ class TextSource:
         raise_first_offence(self.place, self.form, self.roles, rules, from_row=from_row, before=before)
 
     def _open(self, lines: EventLines, rules: Rules) -> Any:  # noqa: ANN401 — Arrow has no types
-        roles, wish = self.roles, rules.features.wish
-        numeric = [each for each in roles.numeric if roles.names[each] not in wish.one_hot]
+        roles, options = self.roles, rules.features.options
+        numeric = [each for each in roles.numeric if roles.names[each] not in options.one_hot]
         numeric = [] if self.form.decimal_comma else numeric
         types = {
             str(position): pa.float32() if position in numeric else pa.string()
@@ -124,7 +134,7 @@ class TextSource:
                 pyarrow.csv.ConvertOptions(
                     include_columns=list(types),
                     column_types=types,
-                    null_values=MISSING_SPELLINGS if wish.fill else [],
+                    null_values=MISSING_SPELLINGS if options.fill else [],
                     strings_can_be_null=False,
                 ),
             )
@@ -168,13 +178,14 @@ class TextSource:
         with open_text(self.place) as text:
             for _ in range(form.lines_before_rows):
                 text.readline()
-            lines = ("\n" if _is_comment(line, form.comment) else line for line in text)
-            found = find_open_quote(lines, form.delimiter)
+            lines = ("\n" if is_comment(line, form.comment) else line for line in text)
+            self._require_closed(find_open_quote(lines, form.delimiter), form.lines_before_rows)
+
+    def _require_closed(self, found: tuple[int, str] | None, lines_before: int) -> None:
         if found is not None:
             line, what = found
             raise InputError(
-                f"{self.name} line {form.lines_before_rows + line + 1:,}: {what}; correct the quoting of "
-                "this row"
+                f"{self.name} line {lines_before + line + 1:,}: {what}; correct the quoting of this row"
             )
 
 
@@ -196,25 +207,22 @@ def _first_rows(name: str, lines: list[str], delimiter: str) -> list[list[str]]:
     return rows
 
 
-def _is_comment(line: str, comment: str | None) -> bool:
-    return comment is not None and line.startswith(comment)
-
-
 def _lines_to_skip(lines: list[str], comment: str | None) -> int:
     """Comments and blank lines at the file's head."""
     for number, line in enumerate(lines):
-        if line.strip() and not _is_comment(line, comment):
+        if line.strip() and not is_comment(line, comment):
             return number
     return len(lines)
 
 
-def guess_delimiter(name: str, lines: list[str]) -> str:
+def guess_delimiter(name: str, lines: list[str], layout: Layout) -> str:
     """The candidate that splits the first lines most evenly; the earlier of two equals."""
     sample = [line for line in lines if line.strip()][:20]
-    counts = {mark: [line.count(mark) for line in sample] for mark in _DELIMITERS}
+    candidates = _DELIMITERS.replace(",", "") if layout.decimal_comma else _DELIMITERS
+    counts = {mark: [line.count(mark) for line in sample] for mark in candidates}
     even = [mark for mark, found in counts.items() if min(found) > 0 and len(set(found[1:])) <= 1]
     present = [mark for mark, found in counts.items() if max(found) > 0]
-    delimiter = (even or present or [","])[0]
+    delimiter = (even or present or [candidates[0]])[0]
     if delimiter in " \t" and any(_SEVERAL_BLANKS.search(line) for line in sample):
         raise InputError(
             f"{name}: columns are separated by several blanks, but by one is the rule; "
@@ -228,7 +236,18 @@ def _looks_like_header(row: list[str]) -> bool:
     known = {alias for aliases in ALIASES.values() for alias in aliases}
     if sum(field.strip().lower() in known for field in row) >= 2:
         return True
-    return not any(_is_number(field) or _ISO_DATE.match(field.strip()) for field in row)
+    return not any(_is_number(field) or _DATE_OR_NUMBER.match(field) for field in row)
+
+
+def _refuse_comment(name: str, line: str, rows: list[list[str]]) -> None:
+    """Refuse a first line that looks like a comment, and is neither names of columns nor an event."""
+    mark = next((mark for mark in _COMMENT_MARKS if line.startswith(mark)), None)
+    is_event = len(rows) > 1 and len(rows[0]) == len(rows[1]) and not _looks_like_header(rows[0])
+    if mark is not None and not is_event:
+        raise InputError(
+            f"{name}: the first line, {line[:40]!r}, looks like a comment; pass --comment '{mark}' to skip "
+            "such lines, or --header yes if it names the columns, or --header no if it is an event"
+        )
 
 
 def _is_number(field: str) -> bool:

@@ -12,7 +12,7 @@ from data_prep.chunk import Source
 from data_prep.columns import is_of_people, is_of_things
 from data_prep.conversion import Conversion
 from data_prep.layout import Roles
-from data_prep.values import Rejected, TimeRule, is_text, parse_times
+from data_prep.values import Rejected, TimeRule, is_text, parse_signed_times, parse_times
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import SECONDS_PER_TICK
 from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
@@ -26,8 +26,10 @@ Tell = Callable[[str], None]
 
 MAX_YEARS, MIN_SECONDS, MANY_EVENTS = 80, 60.0, 1000
 FEW_TIMES, SMALL_TIME = 20, 1e6
+_FEW_ROWS = 10
 _SHOWN_VALUES, _SHOWN_NAMES, _LONGEST_VALUE = 3, 6, 24
 _YEAR = 365.25 * 86400
+_WHOLE_WITH_POINT = r"^\s*-?\d+\.0+\s*$"
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
@@ -54,7 +56,11 @@ def say_columns(sources: Sequence[Source], job: Conversion, rule: TimeRule, tell
             known |= set(further)
     if rule.is_kept:
         return  # say_appended looks at what is new beside the log
-    for doubt in (*_doubts_about_names(source, job), *_doubts_about_time(source, sample, job, rule)):
+    for doubt in (
+        *_doubts_about_names(source, job),
+        *_doubts_about_ids(source, sample, job),
+        *_doubts_about_time(source, sample, job, rule),
+    ):
         _raise_or_tell(doubt, job, tell)
 
 
@@ -173,11 +179,35 @@ def _doubts_about_names(source: Source, job: Conversion) -> Iterator[str]:
         )
 
 
+def _doubts_about_ids(source: Source, sample: list[pa.Array], job: Conversion) -> Iterator[str]:
+    """Text such as 1.0 is what programs make of whole numbers when one of a column is missing, and numbers
+    of rows are what they write before the first column."""
+    roles = source.roles
+    if job.layout.src is None and not roles.has_names and roles.unused:
+        numbers = _numbers(sample[roles.src], TimeRule())
+        if numbers is not None and len(numbers) >= _FEW_ROWS and (np.diff(numbers) == 1).all():
+            yield (
+                f"{source.name}: column {roles.names[roles.src]} is taken for the source, but numbers the "
+                f"rows from {numbers[0]} on; name the columns with --src, --dst and --time, or --yes to "
+                "keep it"
+            )
+    for position in (roles.src, roles.dst):
+        ids = sample[position].drop_null()
+        if not is_text(ids.type) or not len(ids):
+            continue
+        if pc.all(pc.match_substring_regex(pc.cast(ids, pa.string()), _WHOLE_WITH_POINT)).as_py():
+            yield (
+                f"{source.name}: ids of column {roles.names[position]} such as {ids[0]} are taken as "
+                "text, so that 1.0 and 1 are two nodes; write them as whole numbers, or --yes to take them "
+                "as they are"
+            )
+
+
 def _doubts_about_time(
     source: Source, sample: list[pa.Array], job: Conversion, rule: TimeRule
 ) -> Iterator[str]:
     roles = source.roles
-    mine = _numbers(sample[roles.time], rule)
+    mine = _numbers(sample[roles.time], rule, parse_signed_times)  # a rating may be below zero
     if mine is None or not len(mine) or rule.is_dates:
         return
     if job.layout.time is None and (better := _better_time(roles, sample, mine)) is not None:
@@ -233,13 +263,15 @@ def _are_calendar_days(times: Numbers) -> bool:
     return int(parsed.null_count) == 0
 
 
-def _numbers(column: pa.Array, rule: TimeRule) -> Numbers | None:
+def _numbers(
+    column: pa.Array, rule: TimeRule, parse: Callable[[pa.Array, TimeRule], Numbers] = parse_times
+) -> Numbers | None:
     kind = column.type
     tests = (is_text, pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_date)
     if not any(test(kind) for test in tests):
         return None
     try:
-        return parse_times(column.filter(pc.is_valid(column)), rule)
+        return parse(column.filter(pc.is_valid(column)), rule)
     except Rejected:
         return None
 

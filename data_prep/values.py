@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import Times
 from tpnet_dist.events.text_columns import (
@@ -18,7 +19,6 @@ from tpnet_dist.events.text_columns import (
     iso_nanoseconds,
 )
 
-NULL_SPELLINGS = ("", "null", "NULL", "nan", "NaN", "None")
 IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 _POWERS_OF_TEN = 10 ** np.arange(1, 19, dtype=np.int64)
@@ -59,18 +59,32 @@ def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
     if column.null_count:
         raise Rejected
     if not is_text(column.type):
-        numbers = _whole(column)
-        return pc.cast(numbers, pa.string()) if as_text else numbers
+        return _ids_of_numbers(column, as_text=as_text)
     if column.type != pa.string():
         column = pc.cast(column, pa.string())
     if not as_text and (numbers := _plain_integers(column)) is not None:
         return numbers
     text = pc.utf8_trim_whitespace(column)
-    if pc.any(pc.is_in(text, pa.array(NULL_SPELLINGS))).as_py():
+    if pc.any(pc.is_in(text, pa.array(MISSING_SPELLINGS))).as_py():
         raise Rejected
     if not as_text and (numbers := _plain_integers(text)) is not None:
         return numbers
     return text
+
+
+def _ids_of_numbers(column: pa.Array, *, as_text: bool) -> pa.Array:
+    """Return int64, or text where whole numbers are larger, as of files of text."""
+    if pa.types.is_floating(column.type):
+        values = column.to_numpy(zero_copy_only=False)
+        if not (np.abs(values) < 2.0 ** (1 + np.finfo(values.dtype).nmant)).all():
+            raise Rejected  # it may have been rounded
+    try:
+        numbers = _whole(column)
+    except Rejected:
+        if not pa.types.is_integer(column.type):
+            raise
+        numbers, as_text = column, True
+    return pc.cast(numbers, pa.string()) if as_text else numbers
 
 
 def _whole(column: pa.Array) -> pa.Array:
@@ -86,14 +100,19 @@ def _whole(column: pa.Array) -> pa.Array:
 def parse_times(column: pa.Array, rule: TimeRule) -> Times:
     """Return int64 where every time is whole (dates: nanoseconds), float64 where one is not; never
     rounded."""
+    times = parse_signed_times(column, rule)
+    if (times < 0).any():
+        raise Rejected
+    return times
+
+
+def parse_signed_times(column: pa.Array, rule: TimeRule) -> Times:
+    """Parse a column that may hold numbers below zero, as no column of times does."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
         raise Rejected
-    times = _times_of_text(column, rule) if is_text(column.type) else _times_of_type(column, rule)
-    if (times < 0).any():
-        raise Rejected
-    return times
+    return _times_of_text(column, rule) if is_text(column.type) else _times_of_type(column, rule)
 
 
 def _times_of_text(column: pa.Array, rule: TimeRule) -> Times:

@@ -115,7 +115,7 @@ class LiteralTraining:
         self.memory = self._empty_memory(sizes.hops)
 
     def forget(self) -> None:
-        """As before the first event."""
+        """Go back to before the first event."""
         self.memory = self._empty_memory(self.memory.hops)
 
     def learn(self, batch: LiteralEvents, negative_B: Ids, neighbors: LiteralNeighbors) -> float:

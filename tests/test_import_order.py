@@ -24,7 +24,8 @@ ORDER = (
     "report",
     "checkup",
 )
-COMMANDS = {"__main__", "train", "evaluate", "predict", "serve", "plan", "doctor", "runs", "tune", "version"}
+EVALUATE = {"evaluate", "evaluate_command"}
+COMMANDS = EVALUATE | {"__main__", "train", "predict", "serve", "plan", "doctor", "runs", "tune", "version"}
 PYTHON_API = {"api"}
 EVERYWHERE = {"errors", "keyed_random", "device_forms", "spans"}
 """Modules at the package's root that any folder may import; they import nothing of ours."""

@@ -10,14 +10,14 @@ _say_interrupts()  # before what takes long to import
 from tpnet_dist.models import registry as _registry  # noqa: E402, F401 — makes the settings of each model known
 
 if TYPE_CHECKING:
-    from tpnet_dist.api import Run, RunStopped, fit, open_run
+    from tpnet_dist.api import Run, RunStopped, evaluate, fit, open_run
     from tpnet_dist.prediction.predictor import Predictor
 
 __version__ = "0.1.0"
-__all__ = ["Predictor", "Run", "RunStopped", "__version__", "fit", "open_run"]
+__all__ = ["Predictor", "Run", "RunStopped", "__version__", "evaluate", "fit", "open_run"]
 
 _OFFERED = {"Predictor": "tpnet_dist.prediction.predictor"} | dict.fromkeys(
-    ("Run", "RunStopped", "fit", "open_run"), "tpnet_dist.api"
+    ("Run", "RunStopped", "evaluate", "fit", "open_run"), "tpnet_dist.api"
 )
 
 

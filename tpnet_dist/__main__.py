@@ -24,7 +24,7 @@ SUBCOMMANDS = {
     ),
     "train": Subcommand("tpnet_dist.train", "train a model on a data folder"),
     "tune": Subcommand("tpnet_dist.tune", "train once for each combination of settings, and compare"),
-    "evaluate": Subcommand("tpnet_dist.evaluate", "evaluate a run anew, against other negatives"),
+    "evaluate": Subcommand("tpnet_dist.evaluate_command", "evaluate a run anew, against other negatives"),
     "predict": Subcommand("tpnet_dist.predict", "score links, or find the best ones"),
     "serve": Subcommand("tpnet_dist.serve", "answer questions about links over HTTP, and take new events"),
     "report": Subcommand("tpnet_dist.report.__main__", "what runs came to, as one HTML page"),

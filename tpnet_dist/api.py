@@ -20,7 +20,7 @@ from tpnet_dist.config.schema import Baseline, Config, NegativeKind
 from tpnet_dist.config.train_args import OwnFlags
 from tpnet_dist.distributed.rank_scope import process_restored, rank_scope
 from tpnet_dist.distributed.stop_request import StopRequested
-from tpnet_dist.evaluate import EvaluateCommand, evaluate_on_ranks
+from tpnet_dist.evaluate_command import EvaluateCommand, evaluate_on_ranks
 from tpnet_dist.prediction.predictor import Predictor
 from tpnet_dist.train import timeout_of, train_on_ranks
 from tpnet_dist.training.curves import read_curves
@@ -149,6 +149,11 @@ def fit(
     if outcome.stopped:
         raise RunStopped(outcome.stopped, run)
     return run
+
+
+def evaluate(run: Run | Path | str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 — as `Run.evaluate` has them
+    """Evaluate a run, or what lies in a run folder, with the options of `Run.evaluate`."""
+    return (run if isinstance(run, Run) else open_run(run)).evaluate(**options)
 
 
 def _path(given: Path | str | None) -> Path | None:

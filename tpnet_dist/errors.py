@@ -12,6 +12,7 @@ from typing import NoReturn
 BAD_INPUT = 2
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
+_SCRIPTS = ("tpnet", "tpnet-data-prep")
 _STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _REMEDIES = {
     errno.EACCES: "check the permissions or choose another folder",
@@ -40,7 +41,7 @@ def spoken(program: str) -> str:
 
 @contextmanager
 def spoken_as(name: str) -> Iterator[None]:
-    """Within the block messages call the command by this name."""
+    """Call the command by this name in messages within the block."""
     _spoken_as.append(name)
     try:
         yield
@@ -89,16 +90,18 @@ def errors_for_people(
 def say_interrupts() -> None:
     """Ctrl-C while a command of ours is being imported is one line too, as it is later on. Called where a
     package is imported, and without effect where others import it."""
-    if sys.argv[:1] != ["-m"]:
+    command = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 — pathlib takes its time
+    if command == "-m":
+        command = f"python -m {sys.orig_argv[sys.orig_argv.index('-m') + 1]}"
+    elif command not in _SCRIPTS:
         return
-    program = f"python -m {sys.orig_argv[sys.orig_argv.index('-m') + 1]}"
     otherwise = sys.excepthook
 
     def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not issubclass(kind, KeyboardInterrupt):
             otherwise(kind, error, trace)
             return
-        print(f"{program}: stopped by SIGINT", file=sys.stderr, flush=True)
+        print(f"{command}: stopped by SIGINT", file=sys.stderr, flush=True)
         leave(128 + signal.SIGINT)
 
     sys.excepthook = say

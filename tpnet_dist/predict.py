@@ -110,14 +110,14 @@ class PredictCommand:
             return None
         if len(self.at) > LONGEST_TIME:
             raise InputError(
-                f"at is {self.at[:20]}… of {len(self.at):,} characters, which is too large; write it as the "
-                "log's times are"
+                f"--at is {self.at[:20]}… of {len(self.at):,} characters, which is too large; write it as "
+                "the log's times are"
             )
         for read in (_number, datetime.fromisoformat):
             with suppress(ValueError):
                 return read(self.at)
         raise InputError(
-            f"at is {self.at!r}, but must be a number or a date; write it as the log's times are, or like "
+            f"--at is {self.at!r}, but must be a number or a date; write it as the log's times are, or like "
             "2016-02-01T12:30"
         )
 

@@ -3,6 +3,7 @@
 Without a profiler and without CUDA a span costs next to nothing.
 """
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from types import TracebackType
@@ -16,21 +17,22 @@ HAS_NVTX = torch.version.cuda is not None
 
 
 class SpanTimes(Protocol):
-    """Whoever times spans."""
+    """Times spans."""
 
     def begin(self, name: str) -> Callable[[], None]:
         """Call what it returns at the end of the span."""
 
 
 class DeviceTimes:
-    """Events on the GPU around spans of these names, each in the stream that its span is at work in."""
+    """Events on the GPU around spans of these names, each in the stream that its span is at work in. Spans of
+    other threads than the one that makes this launch nothing there, so they are not timed."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
+        self._names, self._launcher = names, threading.get_ident()
         self._pairs: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
 
     def begin(self, name: str) -> Callable[[], None]:
-        if name not in self._names:
+        if name not in self._names or threading.get_ident() != self._launcher:
             return _nothing
         started, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         started.record()

@@ -118,7 +118,7 @@ def _agreed_config(settings: TrainSettings, world: "World", run_dir: Path | None
 
 
 def _with_timescales(config: Config, run_dir: Path | None) -> Config:
-    """With numbers instead of `memory.decay auto`: those of the run that is there, or from the log."""
+    """Replace `memory.decay auto` by numbers: those of the run that is there, or from the log."""
     from tpnet_dist.batches.run_data import with_timescales
     from tpnet_dist.config.toml_files import CONFIG_NAME, read_config
     from tpnet_dist.events.reader import EventLog

@@ -106,8 +106,9 @@ def interrupted(config: Config, run: Path, after_steps: int) -> bool:
     return False
 
 
-def predictions(run: Path, folder: Path, device: str) -> tuple[list[np.ndarray], Counter[str]]:
-    """Scores of links and the best ones, then after more events, then of a saved predictor."""
+def predictions(run: Path, folder: Path, device: str) -> tuple[list[np.ndarray], Counter[str], int]:
+    """Scores of links and the best ones, then after more events, then of a saved predictor; and the GPU that
+    is the current one after that."""
     predictor = Predictor.load(run, device=device)
     found = [predictor.score([1, 2, 3], [7, 8, 9], predictor.now)]
     found.append(predictor.top_k([1], predictor.now, k=5).scores[0])
@@ -115,7 +116,7 @@ def predictions(run: Path, folder: Path, device: str) -> tuple[list[np.ndarray],
     predictor.save(folder / f"{device}.pt")
     again = Predictor.load(folder / f"{device}.pt", device=device)
     found += [each.score([1, 2, 3], [7, 8, 9], each.now) for each in (predictor, again)]
-    return found, LOG.problems
+    return found, LOG.problems, torch.cuda.current_device()
 
 
 def checked() -> tuple[dict[str, Any], Counter[str]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.cuda.conftest import NO_DROPOUT
 from tests.cuda.jobs import TIMEOUT
+from tests.support.emulated_cuda.operation_log import LOG
 from tests.support.emulated_cuda.ranks import EmulatedRanks
 from tests.support.training_runs import small_config
 from tpnet_dist.config.schema import Config
@@ -17,7 +18,7 @@ from tpnet_dist.training.step_profile import DEVICE_PHASES, ON_DEVICE, PHASES_NA
 def profiled(config: Config, run: Path) -> dict[str, Any]:
     with join_world(TIMEOUT) as world:
         results = train(config, run, world, profile_steps=3)
-    return {"reserved": results.conditions.peak_reserved_bytes_by_rank}
+    return {"reserved": results.conditions.peak_reserved_bytes_by_rank, "launchers": LOG.launchers}
 
 
 def test_phases_on_the_gpu_stand_beside_those_of_the_host(
@@ -31,3 +32,5 @@ def test_phases_on_the_gpu_stand_beside_those_of_the_host(
         assert phases["step"] > 0
         assert {ON_DEVICE.format(name) for name in DEVICE_PHASES} <= set(phases)
     assert all(len(rank["reserved"]) == 2 for rank in ranks)
+    # what the background thread arranges is no work of the GPU's
+    assert all(rank["launchers"] <= {"main", "backward"} for rank in ranks)

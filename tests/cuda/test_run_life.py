@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.cuda.conftest import NO_DROPOUT, Comparer
 from tests.cuda.jobs import interrupted, predictions
@@ -29,12 +30,15 @@ def test_a_run_goes_on_where_it_was_interrupted(
     require_no_problem(found)
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_a_predictor_scores_on_a_gpu_as_on_the_host(
-    emulated: EmulatedRanks, compare: Comparer, three_epochs: Config, tmp_path: Path
+    emulated: EmulatedRanks, compare: Comparer, three_epochs: Config, tmp_path: Path, device: str
 ) -> None:
     run = compare(three_epochs, 1).run
-    [(on_host, _)] = emulated.run(predictions, run, tmp_path, "cpu")
-    [(on_device, problems)] = emulated.run(predictions, run, tmp_path, "cuda")
+    [(on_host, _, _)] = emulated.run(predictions, run, tmp_path, "cpu")
+    [(on_device, problems, current)] = emulated.run(predictions, run, tmp_path, device)
     assert not problems
+    # which GPU is the current one is its user's affair
+    assert current == 0
     for found, wanted in zip(on_device, on_host, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

@@ -111,6 +111,9 @@ def test_an_evaluation_changes_what_it_is_told_and_saves_only_if_told(run: tpnet
         assert metrics["random"][name] == value
     assert ranked["baselines"]["edgebank_unlimited"]
     assert not (run.path / "evaluation.json").exists()
+    again = tpnet_dist.evaluate(run.path, negatives=["random", "historical"])
+    for kind in ("random", "historical"):
+        assert again["test"]["transductive"][kind]["ap"] == metrics[kind]["ap"]
 
 
 def test_a_finished_run_is_returned_as_it_is_and_leaves_the_process_alone(

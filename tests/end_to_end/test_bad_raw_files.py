@@ -26,6 +26,15 @@ from tests.support.raw_files import GOOD, refuse
         pytest.param("1,2,-4\n" + GOOD[13:], [], id="time negative"),
         pytest.param(GOOD + ",2,13\n", [], id="source null"),
         pytest.param(GOOD + "1,NULL,13\n", [], id="destination null"),
+        pytest.param(GOOD + "1,<NA>,13\n", [], id="destination missing as pandas writes it"),
+        pytest.param(GOOD + "NA,2,13\n", [], id="source missing as R writes it"),
+        pytest.param("# src dst time\n1 2 3\n", [], id="names behind a mark of comments"),
+        pytest.param("% sym weighted\n1 2 1 1082040961\n", [], id="a comment first"),
+        pytest.param(
+            "src,dst,time,w\n1,2,3,4\n", ["--features", "w", "--one-hot", "v"], id="one-hot of none"
+        ),
+        pytest.param(GOOD, ["--fill", "0"], id="fill without features"),
+        pytest.param(GOOD, ["--standardize"], id="standardize without features"),
         pytest.param(GOOD + "1,2\n", [], id="row too short"),
         pytest.param(GOOD + "1,2,13,14\n", [], id="row too long"),
         pytest.param(GOOD + "\n\n1,2,11\n3,4,12\n", [], id="out of order, after blank lines"),

@@ -41,9 +41,14 @@ def refuse(folder: Path, given: Path, *flags: str) -> str:
         ("time", ["7", "noon", "9"], [], ["row 2", "time 'noon' is not a number"]),
         ("time", [True, True, False], [], ["'time' holds bool"]),
         ("w", [0.5, None, 2.5], ["--features", "w"], ["row 2", "column 'w' is missing", "--fill"]),
-        ("w", [1, None, 0], ["--label", "w", "--fill", "0"], ["row 2: column 'w' is missing; fill it in or"]),
+        (
+            "w",
+            [1, None, 0],
+            ["--label", "w", "--fill", "0", "--features", "x"],
+            ["row 2: column 'w' is missing; fill it in or"],
+        ),
         ("w", [0.5, float("inf"), 2.5], ["--features", "w"], ["row 2", "not finite in float32"]),
-        ("w", ["a", "b", "c"], ["--features", "w"], ["'w' holds", "numbers or lists of them"]),
+        ("w", ["a", "b", "c"], ["--features", "w"], ["'w' holds", "numbers or lists of them", "--one-hot w"]),
         (
             "w",
             [[1.0, 2.0], [3.0], [4.0, 5.0]],
@@ -56,13 +61,14 @@ def refuse(folder: Path, given: Path, *flags: str) -> str:
             ["--features", "w"],
             ["row 2", "'missing' is not a number"],
         ),
+        ("src", [1.0, 2.0**60, 3.0], [], ["row 2", "may have been rounded", "double"]),
     ],
 )
 def test_bad_columns_are_refused(
     tmp_path: Path, column: str, values: list[Any], flags: list[str], fragments: list[str]
 ) -> None:
     path = tmp_path / "log.parquet"
-    pq.write_table(pa.table({**COLUMNS, column: values}), path)
+    pq.write_table(pa.table({**COLUMNS, "x": [0, 0, 0], column: values}), path)
     sentence = refuse(tmp_path, path, *flags)
     assert all(fragment in sentence for fragment in [str(path), *fragments]), sentence
 
@@ -143,7 +149,9 @@ def test_inputs_that_are_not_there_are_refused(tmp_path: Path, given: str, fragm
 def test_a_file_given_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table(COLUMNS), path)
-    assert "is given twice" in refusal("convert", path, path, tmp_path / "out")
+    (tmp_path / "link.parquet").symlink_to(path)
+    for again in (path, f"{tmp_path}/./log.parquet", path.as_uri(), tmp_path / "link.parquet"):
+        assert "is given twice" in refusal("convert", path, again, tmp_path / "out")
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(
@@ -212,6 +220,20 @@ def test_every_type_gives_the_same_events(tmp_path: Path, columns: dict[str, pa.
     assert log.manifest.time_unit == "s"
 
 
+def test_ids_beyond_63_bits_are_text_whatever_holds_them(tmp_path: Path) -> None:
+    ids = [5, 2**64 - 1, 7]
+    pq.write_table(pa.table({**COLUMNS, "src": pa.array(ids, pa.uint64())}), tmp_path / "log.parquet")
+    lines = [
+        f"{src},{dst},{time}" for src, dst, time in zip(ids, COLUMNS["dst"], COLUMNS["time"], strict=True)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["src,dst,time", *lines]))
+    for name in ("log.parquet", "log.csv"):
+        convert(tmp_path / name, tmp_path / name.partition(".")[2])
+    logs = [EventLog(tmp_path / name) for name in ("parquet", "csv")]
+    assert rows(logs[0]) == rows(logs[1]) and logs[0].manifest.log_id == logs[1].manifest.log_id
+    assert rows(logs[0])[1] == (str(2**64 - 1), "5", 8)
+
+
 def test_nanoseconds_of_timestamps_are_kept(tmp_path: Path) -> None:
     moments = [1_700_000_000_123_456_789, 1_700_000_000_123_456_790]
     table = pa.table({"src": [1, 2], "dst": [2, 1], "time": pa.array(moments, pa.timestamp("ns"))})
@@ -238,6 +260,7 @@ def test_list_columns_are_features(tmp_path: Path) -> None:
     [
         ("# made by hand\nsrc,dst,time\n10,20,5\n# later\n20,30,6\n10,30,9\n#end", "--comment #"),
         ("src;dst;time\n10;20;5,0\n20;30;6,0\n10;30;9\n", "--decimal-comma"),
+        ("10;20;5,0\n20;30;6,0\n10;30;9,0\n", "--decimal-comma"),
         (
             "src,dst,time\n10,20,1970/01/01 00:00:05\n20,30,1970-01-01 00:00:06\n10,30,1970/01/01 00:00:09\n",
             "--time-unit iso",
@@ -251,7 +274,14 @@ def test_list_columns_are_features(tmp_path: Path) -> None:
             "--time-format %d/%m/%y_%H:%M:%S.%f",
         ),
     ],
-    ids=["comments", "decimal commas", "slash dates", "a format", "a format with fractions"],
+    ids=[
+        "comments",
+        "decimal commas",
+        "decimal commas without names",
+        "slash dates",
+        "a format",
+        "a format with fractions",
+    ],
 )
 def test_text_as_people_have_it(tmp_path: Path, text: str, flags: str) -> None:
     (tmp_path / "log.csv").write_text(text)
@@ -311,6 +341,28 @@ def test_a_bad_row_in_a_folder_of_hive_is_named(tmp_path: Path) -> None:
     path.write_text("src,dst,time\n1,2,3\n1,2\n")
     sentence = refusal("convert", tmp_path / "raw", tmp_path / "out", "--features", "hour")
     assert "line 3: 2 fields where the file has 3 columns" in sentence
+
+
+def test_files_that_polars_writes_are_read_whatever_their_texts_are(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "src": pl.Series(["a", "b", "a"], dtype=pl.Categorical),
+            "dst": ["b", "c", "c"],
+            "time": ["1970-01-01", "1970-01-02", "1970-01-03"],
+            "w": ["0.5", "", "1.5"],
+            "kind": pl.Series(["x", None, "y"], dtype=pl.Enum(["x", "y"])),
+        }
+    )
+    nodes = pl.DataFrame({"id": ["a", "b", "c"], "size": ["1", "", "3"]})
+    frame.write_ipc(tmp_path / "log.feather")
+    frame.write_csv(tmp_path / "log.csv")
+    nodes.write_ipc(tmp_path / "nodes.feather")
+    flags = ["--features", "w,kind", "--one-hot", "kind", "--fill", "mean", "--node-id", "id"]
+    flags += ["--node-features", str(tmp_path / "nodes.feather")]
+    convert(tmp_path / "log.feather", tmp_path / "feather", *flags)
+    convert(tmp_path / "log.csv", tmp_path / "csv", *flags, "--time-unit", "iso")
+    here, there = (EventLog(tmp_path / name).manifest.files() for name in ("feather", "csv"))
+    assert [record.sha256 for record in here] == [record.sha256 for record in there]
 
 
 def test_texts_of_json_that_look_like_dates_are_ids(tmp_path: Path) -> None:

@@ -174,9 +174,9 @@ def test_python_of_the_pages_runs_as_it_stands(
 
 
 def test_the_walk_through_of_serving_answers_as_shown(folder: Path) -> None:
-    page = (ROOT / "docs" / "serving.md").read_text()
-    shown = re.findall(r"^\$ curl -s localhost:8080(/\S+)(?:.*-d '(.*)')?\n(\{.*)$", page, flags=re.MULTILINE)
-    assert len(shown) == 5
+    text = "".join((ROOT / page).read_text() for page in ("README.md", "docs/serving.md"))
+    shown = re.findall(r"^\$ curl -s localhost:8080(/\S+)(?:.*-d '(.*)')?\n(\{.*)$", text, flags=re.MULTILINE)
+    assert len(shown) == 6
     with ServingProcess.start(folder / "runs" / "mine", folder) as server:
         assert "ready at" in server.text() and "600 events, 0 of them observed" in server.text()
         client = server.client()

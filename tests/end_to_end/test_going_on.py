@@ -12,7 +12,7 @@ import pytest
 from data_prep.__main__ import main as data_prep_main
 from tests.support.command_line import Done, run_here, sentence_of
 from tests.support.training_runs import flags_of, small_config
-from tpnet_dist import evaluate as evaluate_command
+from tpnet_dist import evaluate_command
 from tpnet_dist import train as train_command
 from tpnet_dist.batches.run_data import split_of
 from tpnet_dist.config.toml_files import read_config

@@ -18,7 +18,9 @@ YEARS = "src,dst,year\n" + "".join(f"{i % 9},{i % 7},{1990 + i // 100}\n" for i 
 SCORES = "".join(f"{i % 50},{1000 + i % 70},{i * 37 % 100},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 DATED = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},2023-01-{1 + i // 200:02}\n" for i in range(5000))
 DAYS = "src,dst,date\n" + "".join(f"{i % 9},{i % 7},{20230101 + i // 100}\n" for i in range(2000))
+TRUST = "".join(f"{i % 50},{1000 + i % 70},{i % 21 - 10},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 MOVIES = "userId,movieId,rating,timestamp\n7,7,4.5,1700000000\n7,8,3.0,1700000060\n"
+NUMBERED = "".join(f"{i},{i % 7},{i % 11},{1_700_000_000 + 60 * i}\n" for i in range(50))
 LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
 
 
@@ -29,6 +31,13 @@ LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
         pytest.param(RATINGS, "--sort", "while column 3", "--time 3", id="a rating, sorted"),
         pytest.param(SCORES, "--sort", "hold 100 small values", "--time 3", id="a score of 100 as time"),
         pytest.param(DATED, "--sort", "looks like a time", "--time 3 --time-unit iso", id="a rating, dates"),
+        pytest.param(
+            NUMBERED,
+            "--time 3",
+            "column 0 is taken for the source, but numbers the rows",
+            "--src 1 --dst 2 --time 3",
+            id="row numbers as sources",
+        ),
         pytest.param(DAYS, "", "look like days", "--time-format %Y%m%d", id="days as seconds"),
         pytest.param(MOVIES, "", "'userId' and 'movieId'", "--bipartite", id="the columns of MovieLens"),
         pytest.param(SHOP, "", "'user' and 'item' look like two kinds", "--bipartite", id="users and items"),
@@ -71,6 +80,12 @@ def test_an_implausible_reading_is_refused_and_both_remedies_help(
     assert fragment in sentence and "--yes" in sentence, sentence
     convert(tmp_path / "log.csv", tmp_path / "instead", *instead.split())
     convert(tmp_path / "log.csv", tmp_path / "as-it-is", *flags.split(), "--sort", "--yes")
+
+
+def test_ratings_below_zero_are_seen_not_to_be_times(tmp_path: Path) -> None:
+    sentence = refuse(tmp_path, TRUST)
+    assert "column 2 is taken for the time" in sentence and "pass --time 3" in sentence, sentence
+    convert(tmp_path / "log.csv", tmp_path / "instead", "--time", "3")
 
 
 def test_a_rating_may_be_taken_as_time_on_purpose(tmp_path: Path) -> None:
@@ -135,6 +150,27 @@ def test_a_separator_of_two_characters_is_refused(tmp_path: Path) -> None:
     assert "has one column, '1::2::5::17" in refuse(tmp_path, "1::2::5::1700000000\n1::3::4::1700000001\n")
 
 
+def test_whole_numbers_written_with_a_point_are_refused_as_ids(tmp_path: Path) -> None:
+    text = "src,dst,time\n1.0,2,3\n2.0,1,4\n"
+    sentence = refuse(tmp_path, text)
+    assert "such as 1.0 are taken as text" in sentence and "--yes" in sentence
+    convert(tmp_path / "log.csv", tmp_path / "out", "--yes")
+    assert describe(tmp_path / "out")["nodes"] == 4
+
+
+def test_a_first_event_with_a_date_is_not_taken_for_names(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("ann,bob,14/11/2023\nbob,cid,15/11/2023\n")
+    flags = ["--src", "0", "--dst", "1", "--time", "2", "--time-format", "%d/%m/%Y"]
+    convert(tmp_path / "log.csv", tmp_path / "out", *flags)
+    assert len(EventLog(tmp_path / "out")) == 2
+
+
+def test_ids_may_begin_with_a_mark_of_comments(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("#a,#b,3\n#b,#c,4\n")
+    convert(tmp_path / "log.csv", tmp_path / "out")
+    assert len(EventLog(tmp_path / "out")) == 2
+
+
 def test_a_dry_run_says_it_and_writes_nothing(tmp_path: Path) -> None:
     raw = tmp_path / "log.csv"
     raw.write_text(GOOD)
@@ -154,6 +190,9 @@ def test_a_dry_run_says_it_and_writes_nothing(tmp_path: Path) -> None:
         ),
         pytest.param('1,2,3,"a\n1,2,4,b\n', 1, id="in the first row"),
         pytest.param('src,dst,time,note\n1,2,3,a\n1,2,4,"open', 3, id="in the last row"),
+        pytest.param('src,dst,time,"note\n1,2,3,a\n1,2,4,b\n', 1, id="in the header"),
+        pytest.param('src,dst,time,note\n1,2,3,"a\n1,2,4,b\n1,2,5,c"\n1,2,6,d\n', 2, id="of two rows"),
+        pytest.param('src,dst,time,note\n1,2,3,a\n"1,2,4,b\n1",2,5,c\n', 3, id="of two rows that follow"),
     ],
 )
 def test_a_quote_that_swallows_rows_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
@@ -165,6 +204,12 @@ def test_values_of_several_lines_are_read(tmp_path: Path) -> None:
     raw.write_text('src,dst,time,note\n1,2,3,"a\n\nb, ""c"""\n1,2,4,5" pipe\n')
     convert(raw, tmp_path / "out")
     assert len(EventLog(tmp_path / "out")) == 2
+
+
+def test_a_row_longer_than_a_block_is_refused_and_its_open_quote_named(tmp_path: Path) -> None:
+    row = f"1,2,4,{'x' * (40 << 20)}\n"
+    assert "takes more than 16 MiB" in refuse(tmp_path, f"src,dst,time,note\n1,2,3,a\n{row}")
+    assert "line 3: a quote is opened" in refuse(tmp_path, f'src,dst,time,note\n1,2,3,a\n1,2,3,"a\n{row}')
 
 
 def test_a_large_blank_block_is_passed_over(tmp_path: Path) -> None:

@@ -143,12 +143,53 @@ def test_node_features_follow_the_ids(tmp_path: Path, form: str) -> None:
     assert by_name == {"a": [30, 1], "b": [40, 2], "c": [0, 0]}
 
 
+@pytest.mark.parametrize(
+    ("nodes", "flags"),
+    [
+        ({"nodes.csv": "# by hand\nid;x\n1;0,5\n# 2;9\n2;3\n"}, ["--comment", "#", "--decimal-comma"]),
+        ({"a.csv": "id,x\n2,3\n", "b.csv": "id,x\n1,0.5\n"}, []),
+        ({"a.jsonl": '{"id": 2, "x": 3}\n', "b.jsonl": '{"id": 1, "x": 0.5}\n'}, []),
+    ],
+    ids=["comments and commas", "files of whole numbers and fractions", "JSON of both"],
+)
+def test_node_features_are_read_as_events_are(
+    tmp_path: Path, nodes: dict[str, str], flags: list[str]
+) -> None:
+    (tmp_path / "log.csv").write_text("src;dst;time\n1;2;1\n")
+    (tmp_path / "nodes").mkdir()
+    for name, content in nodes.items():
+        (tmp_path / "nodes" / name).write_text(content)
+    table = ["--node-features", tmp_path / "nodes", "--node-id", "id"]
+    convert(tmp_path / "log.csv", tmp_path / "out", *table, *flags)
+    log = EventLog(tmp_path / "out")
+    assert log.node_features is not None
+    values = dict(zip(log.raw_ids().column("raw_id").to_pylist(), log.node_features[:, 0], strict=True))
+    assert values == {1: 0.5, 2: 3.0}
+
+
+def test_a_node_table_of_other_ids_is_taken_on_purpose_alone(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("src,dst,time\n1,2,1\n")
+    (tmp_path / "nodes.csv").write_text("id,x\n1.0,5\n2.0,6\n")
+    args = [
+        tmp_path / "log.csv",
+        tmp_path / "out",
+        "--node-features",
+        tmp_path / "nodes.csv",
+        "--node-id",
+        "id",
+    ]
+    assert "none of its 2 ids, such as 1.0" in refusal("convert", *args)
+    convert(*args, "--yes")
+
+
 def test_node_features_of_two_id_spaces_say_their_side(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("src,dst,time\n7,7,1\n7,8,2\n")
     nodes = tmp_path / "nodes.csv"
     nodes.write_text("id,x\n7,1\n")
     flags = ["--bipartite", "--node-features", str(nodes), "--node-id", "id"]
     assert "add a column 'side'" in refusal("convert", tmp_path / "log.csv", tmp_path / "x", *flags)
+    nodes.write_text("id,x,side\n7,1,user\n7,2,item\n")
+    assert "it must say src or dst" in refusal("convert", tmp_path / "log.csv", tmp_path / "x", *flags)
     nodes.write_text("id,x,side\n7,1,src\n7,2,dst\n8,3,dst\n")
     convert(tmp_path / "log.csv", tmp_path / "out", *flags)
     log = EventLog(tmp_path / "out")
@@ -174,13 +215,17 @@ def test_node_features_of_two_id_spaces_say_their_side(tmp_path: Path) -> None:
         ({"id": [1, 2], "x": [1, 2]}, ["--node-id", "id", "--node-columns", "y"], "no column 'y'"),
         ({"id": [1, 2], "x": [1, 2]}, [], "column of ids is not named"),
         ({"id": [1, 2]}, ["--node-id", "id"], "no column beside the id"),
+        ("", ["--node-id", "id"], "holds no rows"),
     ],
 )
 def test_bad_node_tables_are_refused(
-    tmp_path: Path, columns: dict[str, list[Any]], flags: list[str], fragment: str
+    tmp_path: Path, columns: dict[str, list[Any]] | str, flags: list[str], fragment: str
 ) -> None:
     (tmp_path / "log.csv").write_text("src,dst,time\n1,2,1\n")
-    pq.write_table(pa.table(columns), tmp_path / "nodes.parquet")
+    if isinstance(columns, str):
+        (tmp_path / "nodes.parquet").write_text(columns)
+    else:
+        pq.write_table(pa.table(columns), tmp_path / "nodes.parquet")
     args = ["--node-features", str(tmp_path / "nodes.parquet"), *flags]
     assert fragment in refusal("convert", tmp_path / "log.csv", tmp_path / "out", *args)
     assert not (tmp_path / "out").exists()

@@ -15,7 +15,7 @@ from tests.support.command_line import run_here, sentence_of
 from tests.support.page_reader import read_page
 from tests.support.real_browser import RealBrowser, real_browser
 from tests.support.training_runs import flags_of, small_config, small_log
-from tpnet_dist import evaluate as evaluate_command
+from tpnet_dist import evaluate_command
 from tpnet_dist import train as train_command
 from tpnet_dist.report import __main__ as report_command
 from tpnet_dist.report.result_tables import BANKS

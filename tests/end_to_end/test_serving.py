@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, shop_log, untrained_run
+from tests.support.predictors import ITEMS, SHOP_EVENTS, feature_rows, items, untrained_shop
 from tests.support.serving_process import Answer, Client, ServingProcess
-from tests.support.training_runs import small_config
 from tpnet_dist import Predictor
 from tpnet_dist.serving.journal import ObservedCalls, read_journal
 from tpnet_dist.serving.state_folder import JOURNAL, ROWS, repeat
@@ -24,10 +23,7 @@ USERS = [str(n) if n != 2 else "x2" for n in range(ITEMS)]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    shop_log(folder / "log")
-    config = small_config(folder / "log", memory={"decay": 1e-2}, evaluation={"batch_size": 20})
-    return untrained_run(config, folder / "run")
+    return untrained_shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import run_here, sentence_of
-from tests.support.predictors import SHOP_EVENTS, items, shop_log, untrained_run
+from tests.support.predictors import SHOP_EVENTS, items, untrained_shop
 from tests.support.sentences import same_sentence
 from tests.support.serving_process import Client, ServingProcess
-from tests.support.training_runs import small_config
 from tpnet_dist import serve
 
 TOKEN = "0123456789abcdef-0123456789abcdef"
@@ -25,10 +24,7 @@ LINK: dict[str, Any] = {"src": ["0"], "dst": ["3"]}
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    shop_log(folder / "log")
-    config = small_config(folder / "log", memory={"decay": 1e-2}, evaluation={"batch_size": 20})
-    return untrained_run(config, folder / "run")
+    return untrained_shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture(scope="module")

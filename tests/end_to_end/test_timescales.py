@@ -10,8 +10,7 @@ import pytest
 from tests.end_to_end.test_training import refusal, train, train_here
 from tests.support.command_line import run_here
 from tests.support.training_runs import small_log
-from tpnet_dist import Predictor
-from tpnet_dist import evaluate as evaluate_command
+from tpnet_dist import Predictor, evaluate_command
 from tpnet_dist import plan as plan_command
 from tpnet_dist import train as train_command
 from tpnet_dist.config.toml_files import read_config

@@ -78,9 +78,8 @@ def test_torchruns_summary_shows_the_sentence(folder: Path, mistake: str) -> Non
     _, summary = done.stderr.split("Root Cause (first observed failure):")
     assert "exitcode  : 2" in summary
     assert "python -m tpnet_dist.train: error: " in summary and part in summary
-    assert (
-        sum(line.startswith("python -m tpnet_dist.train: error: ") for line in done.stderr.splitlines()) == 1
-    )
+    said = [line.startswith("python -m tpnet_dist.train: error: ") for line in done.stderr.splitlines()]
+    assert sum(said) <= 1  # torchrun may end the first rank, which says it, when another was faster
 
 
 def test_ctrl_c_saves_and_ends_with_130_and_the_run_goes_on(folder: Path, tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ from tests.support.command_line import ROOT, Done, run_here, sentence_of
 from tests.support.event_logs import write_log
 from tests.support.launched_ranks import run_launched
 from tests.support.training_runs import flags_of, flags_of_any_model, small_config, small_log
-from tpnet_dist import Predictor
-from tpnet_dist import evaluate as evaluate_command
+from tpnet_dist import Predictor, evaluate_command
 from tpnet_dist import plan as plan_command
 from tpnet_dist import train as train_command
 from tpnet_dist.events.reader import EventLog

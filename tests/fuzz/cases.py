@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+import torch
 from hypothesis import strategies as st
 
 import data_prep.__main__ as data_prep
@@ -18,8 +19,17 @@ from tests.fuzz.flips import SILENT, stored_kinds
 from tests.fuzz.flips import TRACEBACK as FOUND_DEFECT
 from tests.fuzz.judge import judged
 from tests.fuzz.makings import Makings, write_two_links
-from tests.fuzz.strategies import damages, forged_json, mutated, raw_texts, settings_args, settings_files
+from tests.fuzz.strategies import (
+    JSON_WEIRD,
+    damages,
+    mutated,
+    raw_texts,
+    settings_args,
+    settings_files,
+    tampered_json,
+)
 from tpnet_dist.events.reader import EventLog
+from tpnet_dist.training.content_digest import DIGEST_KEY, sealed
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Case = Callable[[Draw, Makings], str]
@@ -27,10 +37,13 @@ TAKEN, REFUSED = "taken", "refused"
 
 
 def raw_text(draw: Draw, made: Makings) -> str:
+    return converted(draw(raw_texts()), made)
+
+
+def converted(content: bytes, made: Makings) -> str:
     """What is converted are the rows that Python's own reader finds, all of them."""
     root = made.place()
     raw, out = root / "raw.csv", root / "log"
-    content = draw(raw_texts())
     raw.write_bytes(content)
     roles = ("--src", "0", "--dst", "1", "--time", "2", "--header", "yes", "--delimiter", ",", "--yes")
     done = judged(made.root, data_prep.main, "convert", raw, out, *roles, makes=(out,))
@@ -73,23 +86,23 @@ def run_damage(draw: Draw, made: Makings) -> str:
     )
 
 
-def forged_manifest(draw: Draw, made: Makings) -> str:
+def tampered_manifest(draw: Draw, made: Makings) -> str:
     """What another kind of value does where a checksum vouches for it."""
     path = made.log / "manifest.json"
     content = path.read_bytes()
     try:
-        path.write_bytes(draw(forged_json(content)))
+        path.write_bytes(draw(tampered_json(content)))
         command = ("describe", made.log, "--verify")
         return REFUSED if judged(made.root, data_prep.main, *command).returncode else TAKEN
     finally:
         path.write_bytes(content)
 
 
-def forged_results(draw: Draw, made: Makings) -> str:
+def tampered_results(draw: Draw, made: Makings) -> str:
     path, page = made.run / "results.json", made.place() / "page.html"
     content = path.read_bytes()
     try:
-        path.write_bytes(draw(forged_json(content)))
+        path.write_bytes(draw(tampered_json(content)))
         done = judged(made.root, report.main, made.run, "--out", page, makes=(page,))
         return REFUSED if done.returncode else TAKEN
     finally:
@@ -110,6 +123,24 @@ def damaged_weights(draw: Draw, made: Makings) -> str:
         return REFUSED
     assert out.read_text() == made.scores
     return TAKEN
+
+
+def tampered_weights(draw: Draw, made: Makings) -> str:
+    """What `best.pt` says with another kind of value where a checksum vouches for it."""
+    root, content = made.place(), made.best.read_bytes()
+    links, out = root / "pairs.csv", root / "scores.csv"
+    write_two_links(links)
+    state = torch.load(made.best, weights_only=True)
+    name = draw(st.sampled_from(sorted(state.keys() - {DIGEST_KEY})))
+    state[name] = draw(st.sampled_from([*JSON_WEIRD, torch.zeros(2)]))
+    if draw(st.integers(0, 9)) == 0:
+        del state[name]
+    try:
+        torch.save(sealed(state), made.best)
+        done = judged(made.root, predict.main, made.run, "--pairs", links, "--out", out, makes=(out,))
+        return REFUSED if done.returncode else TAKEN
+    finally:
+        made.best.write_bytes(content)
 
 
 def pairs(draw: Draw, made: Makings) -> str:
@@ -144,9 +175,10 @@ CASES: dict[str, Case] = {
     "raw bytes": raw_bytes,
     "folder damage": folder_damage,
     "run damage": run_damage,
-    "forged manifest": forged_manifest,
-    "forged results": forged_results,
+    "tampered manifest": tampered_manifest,
+    "tampered results": tampered_results,
     "damaged weights": damaged_weights,
+    "tampered weights": tampered_weights,
     "pairs": pairs,
     "settings": settings,
 }

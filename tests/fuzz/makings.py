@@ -1,8 +1,8 @@
 """What is damaged: a raw file, a data folder with features, and a run trained on it, each of the smallest."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ class Makings:
     """What the run's weights come to for two links."""
     intact: dict[str, Any] = field(default_factory=dict)
     """What reading each kind of stored files comes to."""
-    _numbers: Any = field(default_factory=count)
 
     @property
     def raw(self) -> Path:
@@ -45,14 +44,16 @@ class Makings:
         return self.run / "checkpoints" / "seed-0" / "best.pt"
 
     def place(self) -> Path:
-        """A folder for one case."""
-        place = self.root / "cases" / str(next(self._numbers))
+        """An empty folder for one case, in the place of that of the case before."""
+        place = self.root / "case"
+        shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         return place
 
 
 def make_all(folder: Path) -> Makings:
     """Make them with the commands; deterministic."""
+    folder.mkdir(exist_ok=True)
     made = Makings(folder)
     rows = (f"{i % 13},{i * i % 11},{i},{i % 7 / 7:.3f},{i % 5}" for i in range(EVENTS))
     made.raw.write_text("src,dst,time,w,x\n" + "\n".join(rows) + "\n")

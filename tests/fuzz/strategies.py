@@ -83,7 +83,7 @@ def damages(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 @st.composite
-def forged_json(draw: st.DrawFn, content: bytes) -> bytes:
+def tampered_json(draw: st.DrawFn, content: bytes) -> bytes:
     """An object with a value of another kind somewhere, and a checksum that vouches for it."""
     stored = json.loads(content)
     inner: Any = stored

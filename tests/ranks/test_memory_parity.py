@@ -1,13 +1,15 @@
 """Any number of ranks computes what one process without ranks computes."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.rank_pool import RankPools
@@ -17,7 +19,7 @@ from tpnet_dist.distributed.blocks import even_borders
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.event_run import BatchEvents
+from tpnet_dist.memory.event_run import BatchEvents, EventRun
 from tpnet_dist.memory.memory import CatchUp, Memory
 from tpnet_dist.memory.run_plan import RunPlan
 from tpnet_dist.memory.walks import Walk, WalkKind
@@ -134,6 +136,21 @@ def replay_on_rank(world: World, scenario: Scenario) -> Replayed:
     return replay(world.new_exchange(), scenario)
 
 
+def replay_each_on_rank(world: World, scenarios: list[Scenario]) -> list[Replayed]:
+    exchange = world.new_exchange()
+    return [replay(exchange, scenario) for scenario in scenarios]
+
+
+def catch_up_on_rank(world: World, scenarios: list[Scenario]) -> list[list[Tensor]]:
+    """What this rank has after each, when nobody reads what is recorded."""
+    exchange, found = world.new_exchange(), []
+    for scenario in scenarios:
+        memory, run = scenario.memory(exchange), EventRun.of(scenario.batches)
+        memory.catch_up([run.batches(0, 2), run.batches(2, run.num_batches)], run.num_events)
+        found.append(list(state_of(memory).values()))
+    return found
+
+
 # ---- scenarios ---------------------------------------------------------------------------------------------
 
 
@@ -177,7 +194,7 @@ SCENARIOS = {
 SLOW = {"very-many-batches": pytest.mark.slow}
 
 
-def assert_same(ranks: list[Replayed], whole: Replayed, tolerance: float) -> None:
+def assert_same(ranks: Sequence[Replayed], whole: Replayed, tolerance: float) -> None:
     """State block by block, and every row that was fetched."""
     for name, wanted in whole.state.items():
         parts = [rank.state[name] for rank in ranks]
@@ -210,19 +227,22 @@ def assert_products_close(found_ULL: Tensor, wanted_ULL: Tensor, tolerance: floa
 # ---- parity ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("kind", WALKS)
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in SCENARIOS])
-def test_ranks_compute_what_one_process_computes(
-    rank_pools: RankPools, name: str, kind: WalkKind, num_ranks: int
-) -> None:
-    """To the last bit."""
-    scenario = SCENARIOS[name]
-    scenario = replace(scenario, walk=replace(scenario.walk, kind=kind))
-    for dtype in (torch.float32, torch.float64):
-        scenario = replace(scenario, dtype=dtype)
-        ranks = rank_pools[num_ranks].run(replay_on_rank, scenario)
-        assert_same(ranks, replay(LocalExchange(), replace(scenario, run_batches=None)), 0)
+def test_ranks_compute_what_one_process_computes(rank_pools: RankPools, name: str, num_ranks: int) -> None:
+    """To the last bit, for all walks."""
+    scenarios = [
+        replace(one, dtype=dtype)
+        for one in with_each_walk(SCENARIOS[name])
+        for dtype in (torch.float32, torch.float64)
+    ]
+    of_ranks = rank_pools[num_ranks].run(replay_each_on_rank, scenarios)
+    for scenario, ranks in zip(scenarios, zip(*of_ranks, strict=True), strict=True):
+        assert_same(ranks, replay(LocalExchange(), scenario), 0)
+
+
+def with_each_walk(scenario: Scenario) -> list[Scenario]:
+    return [replace(scenario, walk=replace(scenario.walk, kind=kind)) for kind in WALKS]
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
@@ -267,18 +287,43 @@ def test_runs_are_the_same_to_the_bit(rank_pools: RankPools, kind: WalkKind, num
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 8])
-@pytest.mark.parametrize("run_batches", [1, 3, 32, None])
 @pytest.mark.parametrize("borrowed_rows", [0, 3, 1000])
 @pytest.mark.parametrize(
     "name", ["further-nodes", "hub-in-every-event", "many-batches", "more-ranks-than-nodes"]
 )
 def test_rows_do_not_depend_on_runs_or_on_how_many_are_borrowed(
-    rank_pools: RankPools, name: str, borrowed_rows: int, run_batches: int | None, num_ranks: int
+    rank_pools: RankPools, name: str, borrowed_rows: int, num_ranks: int
 ) -> None:
-    """To the last bit, on any number of ranks."""
-    scenario = replace(SCENARIOS[name], borrowed_rows=borrowed_rows, run_batches=run_batches)
-    ranks = rank_pools[num_ranks].run(replay_on_rank, scenario)
-    assert_same(ranks, replay(LocalExchange(), SCENARIOS[name]), 0)
+    """To the last bit, on any number of ranks, for all walks; for one where batches are many."""
+    one = SCENARIOS[name]
+    for scenario in [one] if name == "many-batches" else with_each_walk(one):
+        scenarios = [
+            replace(scenario, borrowed_rows=borrowed_rows, run_batches=batches)
+            for batches in (1, 3, 32, None)
+        ]
+        of_ranks = rank_pools[num_ranks].run(replay_each_on_rank, scenarios)
+        whole = replay(LocalExchange(), scenario)
+        for ranks in zip(*of_ranks, strict=True):
+            assert_same(ranks, whole, 0)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 4, 8])
+@pytest.mark.parametrize("catch_up", ["columns", "nodes"])
+def test_unread_events_leave_the_rows_that_one_process_has(
+    rank_pools: RankPools, catch_up: CatchUp, num_ranks: int
+) -> None:
+    """To the last bit, for all walks; also with more ranks than columns."""
+    scenarios = [
+        replace(scenario, catch_up=catch_up)
+        for name in SCENARIOS
+        if name not in SLOW
+        for scenario in with_each_walk(SCENARIOS[name])
+    ]
+    of_ranks = rank_pools[num_ranks].run(catch_up_on_rank, scenarios)
+    for scenario, ranks in zip(scenarios, zip(*of_ranks, strict=True), strict=True):
+        wanted = replay(LocalExchange(), scenario).state.values()
+        for parts, whole in zip(zip(*ranks, strict=True), wanted, strict=True):
+            assert torch.equal(torch.cat(parts), whole)
 
 
 def assert_equal_to_the_bit(found: list[Replayed], wanted: list[Replayed]) -> None:
@@ -388,6 +433,39 @@ def test_a_row_is_borrowed_again_only_when_events_were_not_replayed_on_it(rank_p
     of_rank_0, of_rank_1 = rank_pools[2].run(borrowed_on_rank)
     assert of_rank_0 == [1, 1, 0, 1]
     assert of_rank_1 == [1, 0, 0, 0]
+
+
+def longest_on_rank(world: World) -> tuple[int, int]:
+    """The length of the longest array that a memory holds after some runs, and how many rows it has."""
+    walk = Walk("transition", 2, 1e-3)
+    scenario = Scenario(5000, random_batches(5000, [20] * 12), walk=walk, borrowed_rows=100)
+    memory = scenario.memory(world.new_exchange())
+    for run, plan in carried_out(memory, scenario):
+        for number in range(len(run)):
+            memory.read(plan, number)
+            memory.record(plan, range(number, number + 1))
+    longest = max(max(array.shape) for array in arrays_in(memory, set()))
+    return longest, len(memory.table.rows_NLD) + len(memory.borrowed.rows_VLD)
+
+
+def arrays_in(thing: object, seen: set[int]) -> Iterator[Tensor | NDArray[Any]]:
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, Tensor | np.ndarray):
+        yield thing
+    elif isinstance(thing, list | tuple):
+        for each in thing:
+            yield from arrays_in(each, seen)
+    elif type(thing).__module__.startswith("tpnet_dist."):
+        for each in vars(thing).values():
+            yield from arrays_in(each, seen)
+
+
+def test_a_rank_holds_nothing_as_long_as_there_are_nodes(rank_pools: RankPools) -> None:
+    """Its clocks are longest: those of own and of borrowed rows."""
+    for longest, num_rows in rank_pools[4].run(longest_on_rank):
+        assert 1250 < longest == num_rows < 2500
 
 
 # ---- bad input ---------------------------------------------------------------------------------------------

@@ -65,12 +65,14 @@ def test_depth_changes_no_bit(prefetch: int) -> None:
     assert_identical(shallow, everything_fetched(None, prefetch))
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
-def test_depth_changes_no_bit_on_many_ranks(rank_pools: RankPools, num_ranks: int) -> None:
-    shallow = rank_pools[num_ranks].run(on_rank, 0)
-    for prefetch in (1, 4):
-        for one, other in zip(shallow, rank_pools[num_ranks].run(on_rank, prefetch), strict=True):
-            assert_identical(one, other)
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 8])
+def test_neither_depth_nor_ranks_change_a_bit(rank_pools: RankPools, num_ranks: int) -> None:
+    *wanted, (_, _, rows_NLD) = everything_fetched(None, 0)
+    for prefetch in (0, 1, 4):
+        of_ranks = rank_pools[num_ranks].run(on_rank, prefetch)
+        for *found, _ in of_ranks:
+            assert_identical(found, wanted)
+        assert torch.equal(torch.cat([own_rows for *_, (_, _, own_rows) in of_ranks]), rows_NLD)
 
 
 def leave_early(world: World, prefetch: int, late_rank: int) -> int:

@@ -1,4 +1,4 @@
-"""A wish to stop is heeded while events are only recorded, by all ranks after the same batches."""
+"""A request to stop is obeyed while events are only recorded, by all ranks after the same batches."""
 
 import signal
 from pathlib import Path

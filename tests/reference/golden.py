@@ -6,7 +6,9 @@ Takes any file of the layout: other logs, widths, hops and decays, with or witho
 checks name is read. On N gloo ranks the real memory records the first `warm_batches` batches; then the real
 trainer does so from a data folder with these events, scores the query batch with the published weights, and
 takes the training steps. Every quantity is put together from the ranks' shares. A file that stops at the
-memory, with neither weights nor anything computed with them, is compared as far as it goes.
+memory, with neither weights nor anything computed with them, is compared as far as it goes. Files of models
+without a memory and of EdgeBank are known by their keys. Where training losses are too far, rounding alone is
+measured too.
 
 Prints the largest deviation of each quantity; exits with 1 if one is above its tolerance, with 2 if the file
 cannot be used.
@@ -17,6 +19,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import tyro
@@ -28,12 +31,16 @@ from tyro.conf import Positional
 from benchmarks.rank_pool import RankPool, world_of_one
 from tests.reference.golden_baseline import BaselineFile, baseline_on_rank, is_baseline
 from tests.reference.golden_checks import Check, GoldenRank, checks_of
+from tests.reference.golden_edge_bank import SCORES, EdgeBankFile, edge_bank_on_rank, is_edge_bank
 from tests.reference.golden_file import Array, GoldenFile
 from tests.reference.golden_model import LOGITS, QUANTITIES, GoldenModel, has_model
 from tests.reference.golden_rank import WarmRank
+from tests.reference.golden_rounding import NUM_TRIALS, losses_moved
 from tests.reference.golden_trainer import TrainerRank
 from tpnet_dist.distributed.world import World
 from tpnet_dist.errors import InputError, errors_for_people
+
+Found = TypeVar("Found")
 
 PROGRAM = "python -m tests.reference.golden"
 ABOVE_TOLERANCE = 1
@@ -72,11 +79,17 @@ def compare(path: Path, pool: RankPool | None) -> list[Comparison]:
     """On the ranks of the pool, or without one in this process. What is refused is refused here."""
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         folder = Path(name)
-        if is_baseline(path):
+        if is_edge_bank(path):
+            bank = EdgeBankFile(path)
+            checks = bank.checks()
+            wanted = [bank[check.key] for check in checks]
+            bank.write_folder(folder)
+            shares = found_by_ranks(edge_bank_on_rank, path, folder, pool)
+        elif is_baseline(path):
             baseline = BaselineFile(path)
             checks = baseline.checks()
             wanted = [baseline[check.key] for check in checks]
-            baseline.write_folder(folder)
+            baseline.check_weights(baseline.write_folder(folder))
             shares = found_by_ranks(baseline_on_rank, path, folder, pool)
         else:
             golden, model = read_golden(path)
@@ -93,9 +106,21 @@ def compare(path: Path, pool: RankPool | None) -> list[Comparison]:
     return outcomes
 
 
+def rounding_of_losses(path: Path, pool: RankPool | None) -> str:
+    """What rounding alone does to the training losses of a file, in a sentence."""
+    with tempfile.TemporaryDirectory(prefix="golden-") as name:
+        folder = Path(name)
+        BaselineFile(path).write_folder(folder)
+        moved, *_ = found_by_ranks(losses_moved, path, folder, pool)
+    return (
+        f"Rounding alone, gradients off by as much as the file's first ones differ from ours, moves the "
+        f"losses of {NUM_TRIALS} more trainings by up to {', '.join(f'{each:.1e}' for each in moved)}."
+    )
+
+
 def found_by_ranks(
-    find: Callable[[World, Path, Path], dict[str, Array]], path: Path, folder: Path, pool: RankPool | None
-) -> list[dict[str, Array]]:
+    find: Callable[[World, Path, Path], Found], path: Path, folder: Path, pool: RankPool | None
+) -> list[Found]:
     if pool is not None:
         return pool.run(find, path, folder)
     with world_of_one() as world:
@@ -136,11 +161,15 @@ def run(file: Positional[Path], *, ranks: int = 1, debug: bool = False) -> int:
         pool = RankPool(ranks) if ranks > 1 else None
         try:
             comparisons = compare(file, pool)
+            is_far = any(one.check.key == "train_losses" and not one.holds for one in comparisons)
+            rounding = rounding_of_losses(file, pool) if is_far and is_baseline(file) else None
         finally:
             if pool is not None:
                 pool.close()
     print_comparisons(comparisons, f"{file.name} on {ranks} rank{'s' * (ranks > 1)}: largest deviations")
-    if not any(outcome.check.key in (*QUANTITIES, *LOGITS) for outcome in comparisons):
+    if rounding is not None:
+        print(rounding)
+    if not any(outcome.check.key in (*QUANTITIES, *LOGITS, *SCORES) for outcome in comparisons):
         print(f"{file.name} has no weights and nothing computed with them: the model was not compared")
     return 0 if all(outcome.holds for outcome in comparisons) else ABOVE_TOLERANCE
 

@@ -7,7 +7,7 @@ The file does not name its model: the one that takes its weights is meant. The p
 0; ours is none, so published node i is our node i − 1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
 from itertools import islice
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from tests.reference.golden_checks import Check, count_of_others, difference
-from tests.reference.golden_file import Array, open_golden
+from tests.reference.golden_file import EVENTS, QUERIES, Array, open_golden
 from tests.reference.golden_intermediates import intermediates_of, is_compared, share_of_rows
-from tests.reference.golden_model import EMBEDDINGS, LOGITS, to_ours
+from tests.reference.golden_model import EMBEDDINGS, LOGITS, check_links, check_nodes, to_ours
 from tests.reference.golden_samplers import PROBABILITIES, SAMPLED, in_one_order, sampled
 from tests.reference.golden_sequences import is_sequence, padded_sequences, planned_rows
 from tests.reference.golden_trainer import neighbors_in
@@ -48,13 +48,15 @@ from tpnet_dist.neighbors.index import Neighbors
 from tpnet_dist.neighbors.samplers import SAMPLERS, Queries
 from tpnet_dist.training.run_model import RunModel
 
-_WEIGHTS, _GRADIENTS, _TRAINED = "weights", "gradients_first_step", "weights_after_training"
+GRADIENTS = "gradients_first_step"
+_WEIGHTS, _TRAINED = "weights", "weights_after_training"
 """Of each there is an array for every weight, `weights/NAME`."""
 _NEIGHBORS = ("neighbor_ids", "neighbor_edge_ids", "neighbor_times")
+_PREDICTOR = "1.fc1.weight"
 _MAX_HOPS = 4
 SUBSET = ("subset_positive_logits", "subset_negative_logits")
 _SCORED = (*EMBEDDINGS, *LOGITS, *SUBSET)
-_MEASURES = {_GRADIENTS: "of the weight's largest"}
+_MEASURES = {GRADIENTS: "of the weight's largest"}
 _NO_GRADIENT = 1e-4
 """Such as that of biases of keys, which attention does not depend on."""
 _SCALARS = ("batch_size", "warm_batches", "learning_rate")
@@ -82,15 +84,20 @@ class BaselineFile:
         self.path = path
         with open_golden(path) as stored:
             self.arrays: dict[str, Array] = {name: stored[name] for name in stored.files}
-        wanted = [*_SCALARS, "src", "dst", "time", "query_neg", "train_negatives", "train_losses", *LOGITS]
+        wanted = [*_SCALARS, *EVENTS, *QUERIES, "train_negatives", "train_losses", *LOGITS]
         if missing := [name for name in wanted if name not in self.arrays]:
             raise InputError(f"{path} lacks {', '.join(missing)}; record it with all keys of the layout")
         self.arrays |= in_one_order(self.arrays)
-        for prefix in (_GRADIENTS, _TRAINED):
-            self.arrays[prefix] = side_by_side(self.named(prefix))
+        for prefix in (GRADIENTS, _TRAINED):
+            for name, tensor in self.named(prefix).items():
+                if name not in self.weights or tensor.shape != self.weights[name].shape:
+                    raise InputError(f"{path}: {prefix}/{name} is not as {_WEIGHTS}/{name}; record it again")
+        self.arrays[GRADIENTS] = side_by_side(self.named(GRADIENTS))
+        self.arrays[_TRAINED] = side_by_side(changes(self.weights, self.named(_TRAINED)))
         self.batch_size, self.warm_batches = int(self["batch_size"]), int(self["warm_batches"])
         self.first_event = self.batch_size * self.warm_batches
         self.num_steps = len(self["train_losses"])
+        self._check()
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
@@ -133,6 +140,9 @@ class BaselineFile:
             for ours in names.intersection(_RENAMED.get(name, (name,))):
                 if array.ndim == 0:
                     said[ours] = array.item()
+        if "channels" in names and _PREDICTOR in self.weights:
+            # other settings are checked against it
+            said["channels"] = len(self.weights[_PREDICTOR])
         if "sampling" in names:
             # all that is computed is so from the latest neighbours
             said["sampling"] = "recent"
@@ -142,18 +152,64 @@ class BaselineFile:
             training=TrainingConfig(batch_size=self.batch_size, learning_rate=float(self["learning_rate"])),
         )
 
+    @cached_property
+    def num_nodes(self) -> int:
+        """Without the padding node; it has features like others, where there are any."""
+        if (features := self.arrays.get("node_features")) is not None:
+            return len(features) - 1
+        ends = [self[name] for name in ("src", "dst", "query_neg", "train_negatives")]
+        return max(int(each.max(initial=1)) for each in ends)
+
+    def _check(self) -> None:
+        self._require_shape((len(self["src"]),), *EVENTS)
+        self._require_shape((self.batch_size,), *QUERIES, *LOGITS)
+        check_links(
+            self.path,
+            self,
+            first_event=self.first_event,
+            batch_size=self.batch_size,
+            num_steps=self.num_steps,
+            num_nodes=self.num_nodes,
+        )
+        self._require_shape((self.num_steps, self.batch_size), "train_negatives")
+        check_nodes(self.path, self, ("train_negatives",), self.num_nodes)
+        if "edge_features" in self.arrays and self["edge_id"].max(initial=0) >= len(self["edge_features"]):
+            raise InputError(f"{self.path}: edge_features has too few rows for edge_id; record it again")
+
+    def _require_shape(self, shape: tuple[int, ...], *names: str) -> None:
+        for name in names:
+            if self[name].shape != shape:
+                raise InputError(
+                    f"{self.path}: {name} has shape {self[name].shape}, but the other keys ask for {shape}; "
+                    "record it again"
+                )
+
+    def check_weights(self, log: EventLog) -> None:
+        """Refuse weights that no model of these settings and features has."""
+        config = self.config(log.folder)
+        names = spec_of(config).state_names
+        assert names is not None
+        try:
+            names.load(spec_of(config).make(config, log.shape), self.weights)
+        except ValueError as error:
+            raise InputError(f"{self.path}: {error}") from error
+
     def write_folder(self, folder: Path) -> EventLog:
-        num_nodes = len(self["node_features"]) - 1
-        features = self["node_features"][1:].astype(np.float32)
+        num_nodes = self.num_nodes
         return write_log(
             folder,
             to_ours(self["src"]),
             to_ours(self["dst"]),
             self["time"],
             num_nodes=num_nodes,
-            edge_features=self["edge_features"][self["edge_id"]].astype(np.float32),
-            node_features=features,
+            edge_features=self._features("edge_features", self["edge_id"]),
+            node_features=self._features("node_features", np.arange(1, num_nodes + 1)),
         )
+
+    def _features(self, key: str, rows: Array) -> Array | None:
+        """None if the file has none."""
+        features = self.arrays.get(key)
+        return features[rows].astype(np.float32) if features is not None and features.shape[1] else None
 
     def checks(self) -> list[Check]:
         def check(key: str, deviation: Callable[[Array, Array], Array], tolerance: float, unit: str) -> Check:
@@ -176,7 +232,7 @@ class BaselineFile:
             *(check(key, difference, 1e-6, "event") for key in [PROBABILITIES] if key in self.arrays),
             *(check(key, difference, 1e-5, "row") for key in self.compared_intermediates),
             *(check(key, difference, 1e-5, "link") for key in _SCORED if key in self.arrays),
-            check(_GRADIENTS, self._gradient_deviation, 1e-4, "number"),
+            check(GRADIENTS, self._gradient_deviation, 1e-4, "number"),
             check("train_losses", difference, 1e-4, "step"),
             check(_TRAINED, difference, 1e-4, "number"),
         ]
@@ -187,7 +243,7 @@ class BaselineFile:
 
     def _gradient_deviation(self, found: Array, wanted: Array) -> Array:
         """Of each weight as a part of its largest gradient; where that is next to nothing, of rounding."""
-        parts = self.named(_GRADIENTS)
+        parts = self.named(GRADIENTS)
         largest = [parts[name].abs().max().expand(parts[name].numel()) for name in sorted(parts)]
         return difference(found, wanted) / torch.cat(largest).clamp(min=_NO_GRADIENT).numpy()
 
@@ -207,11 +263,15 @@ class BaselineRank:
         assert names is not None
         names.load(self.parts.model, golden.weights)
         self.names = names
-        self.found: dict[str, Array] = {**self._neighbors(), **self._score()}
-        if SUBSET[0] in golden.arrays:
-            self.found |= self._score_subset()
-        self.found |= self._gradients()
-        self.found |= self._train()
+
+    @cached_property
+    def found(self) -> dict[str, Array]:
+        found: dict[str, Array] = {**self._neighbors(), **self._score()}
+        if SUBSET[0] in self.golden.arrays:
+            found |= self._score_subset()
+        theirs = self.names.to_published(self.parts.model, self.first_gradients())
+        found |= self._on_first_rank({GRADIENTS: self._side_by_side(GRADIENTS, theirs)})
+        return found | self._train()
 
     def _planner(self, negatives: Array) -> LinkPlanner:
         return planner_of(
@@ -293,34 +353,35 @@ class BaselineRank:
         logits_BC = self.parts.model.eval()(batch)
         return {key: values.numpy() for key, values in zip(SUBSET, logits_BC.unbind(1), strict=True)}
 
-    def _gradients(self) -> dict[str, Array]:
-        """Of the first step, summed over ranks; on the first rank alone."""
+    def first_gradients(self) -> dict[str, Tensor]:
+        """Of the first step, summed over ranks."""
         step, model = self.parts.step, self.parts.model.train()
         planned: PlannedLinks
         [(planned, rows)] = self._planned(to_ours(self.golden["train_negatives"].flatten()), 1)
         with step.engine.batch(is_last=True):
             step._learn_from(planned, rows, self.golden.batch_size)
         gradients = {
-            name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
+            name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None
         }
-        theirs = self.names.to_published(model, {name: grad.clone() for name, grad in gradients.items()})
         model.zero_grad(set_to_none=True)
-        return self._on_first_rank({_GRADIENTS: self._side_by_side(_GRADIENTS, theirs)})
+        return gradients
 
-    def _train(self) -> dict[str, Array]:
+    def losses(self) -> Tensor:
+        """Of the training steps, summed over ranks; the model learns from them."""
         golden = self.golden
         rows = self._planned(to_ours(golden["train_negatives"].flatten()), golden.num_steps)
         losses = [
             self.parts.step(islice(rows, 1), num_batches=1, num_events=golden.batch_size).loss
             for _ in range(golden.num_steps)
         ]
-        trained = self.names.to_published(self.parts.model)
-        return self._on_first_rank(
-            {
-                "train_losses": sum_over_ranks(torch.stack(losses)).numpy(),
-                _TRAINED: self._side_by_side(_TRAINED, trained),
-            }
-        )
+        return sum_over_ranks(torch.stack(losses))
+
+    def _train(self) -> dict[str, Array]:
+        model = self.parts.model
+        weights = {name: each.clone() for name, each in self.names.to_published(model).items()}
+        losses = self.losses().numpy()
+        changed = changes(weights, self.names.to_published(model))
+        return self._on_first_rank({"train_losses": losses, _TRAINED: self._side_by_side(_TRAINED, changed)})
 
     def _side_by_side(self, prefix: str, found: dict[str, Tensor]) -> Array:
         """Those that the file has."""
@@ -337,6 +398,12 @@ def embeddings_of(embedded: Any) -> list[Tensor]:
         sides = (embedded.source_BCK, embedded.target_BCK)
         return [side_BCK[:, target] for target in (0, 1) for side_BCK in sides]
     return [embedded[:, end] for end in (0, 1, 0, 2)]
+
+
+def changes(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What training changed. Columns of features that do not exist stay as they were, which is not what ours
+    has there."""
+    return {name: tensor - before[name] for name, tensor in after.items()}
 
 
 def side_by_side(tensors: dict[str, Tensor]) -> Array:

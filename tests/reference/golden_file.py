@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from tpnet_dist.errors import InputError
-from tpnet_dist.memory.event_run import BatchEvents
+from tpnet_dist.memory.event_run import BatchEvents, EventRun
 from tpnet_dist.memory.walks import Walk
 
 Array = npt.NDArray[Any]
@@ -97,7 +97,7 @@ class GoldenFile:
             raise InputError(
                 f"{self.path}: of {len(self['src'])} events {recorded} are warm; record it again"
             )
-        self.events.check(self.num_nodes, float("-inf"))
+        EventRun.of([self.events]).check(self.num_nodes, float("-inf"))
         ids = np.concatenate([self["query_src"], self["query_dst"], self["query_neg"]])
         if len(ids) and not 0 <= ids.min() <= ids.max() < self.num_nodes:
             raise InputError(

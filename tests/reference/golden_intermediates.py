@@ -16,11 +16,13 @@ from tests.reference.golden_file import Array
 from tpnet_dist.models.cawn.model import CAWN
 from tpnet_dist.models.cawn.trees import Sides, landings_of, probabilities_of, tokens_of, trees_of
 from tpnet_dist.models.common.dropout import Dropout
+from tpnet_dist.models.common.mixer import MixerLayer
 from tpnet_dist.models.dygformer.co_occurrence import counts_of
 from tpnet_dist.models.dygformer.model import DyGFormer
 from tpnet_dist.models.dygformer.sequences import AlikeLinks, alike, nodes_of_links, sequences_of
+from tpnet_dist.models.graphmixer.model import GraphMixer
 from tpnet_dist.models.link_batch import LinkBatch
-from tpnet_dist.models.tgat.levels import levels_of
+from tpnet_dist.models.tgat.levels import Level, levels_of
 from tpnet_dist.models.tgat.model import TGAT, TGATLayer
 
 _SIDES = (0, 1, 0, 2)
@@ -28,7 +30,7 @@ _SIDES = (0, 1, 0, 2)
 
 
 def is_compared(model_name: str, key: str) -> bool:
-    """Whether `intermediates_of` finds this quantity of a file; it does for models of two layers."""
+    """Whether `intermediates_of` finds this quantity of a file."""
     return key.startswith(_COMPARED.get(model_name, ()))
 
 
@@ -66,24 +68,36 @@ Calls = Iterator[tuple[str, Tensor]]
 
 
 def _of_tgat(model: nn.Module, batch: LinkBatch) -> Calls:
-    """The first layer of an end itself, then of its neighbours, then the second of the end."""
+    """Every layer of an end asks for the layer before of the end itself, then of its neighbours."""
     assert isinstance(model, TGAT)
     blocks = [block for block in model.blocks if isinstance(block, TGATLayer)]
-    ends, _ = levels_of(batch, 0.0, training=False)
-    assert ends.next_rows_TM is not None
-    row_BSM = ends.next_rows_TM.view(batch.neighbors_BSM.shape)
+    levels = list(levels_of(batch, 0.0, training=False))
+    events = torch.arange(len(batch))[:, None]
     for name, modules in {
         "temporal_conv_layers": [block.attention for block in blocks],
         "merge_layers": list(blocks),
     }.items():
         with outputs_of([*modules]) as outputs:
             model.embed(batch)
-        [of_ends, of_rows], [after] = outputs
-        for number, end in enumerate(_SIDES):
-            first_B1K, last_B1K = (each.view(*batch.ends_BS.shape, -1)[:, [end]] for each in (of_ends, after))
-            yield f"intermediate/0.{name}.0/call{2 * number}", first_B1K
-            yield f"intermediate/0.{name}.0/call{2 * number + 1}", of_rows[row_BSM[:, end]]
-            yield f"intermediate/0.{name}.1/call{number}", last_B1K
+        numbers = [0] * len(blocks)
+        for end in _SIDES:
+            for layer, level, rows_BT in _calls_of(
+                len(blocks), events * batch.ends_BS.shape[1] + end, levels
+            ):
+                yield f"intermediate/0.{name}.{layer}/call{numbers[layer]}", outputs[layer][level][rows_BT]
+                numbers[layer] += 1
+
+
+def _calls_of(
+    depth: int, rows_BT: Tensor, levels: list[Level], level: int = 0
+) -> Iterator[tuple[int, int, Tensor]]:
+    """Layer, level and rows there of each call that embedding these rows of a level takes."""
+    if depth > 1:
+        yield from _calls_of(depth - 1, rows_BT, levels, level)
+        next_rows_TM = levels[level].next_rows_TM
+        assert next_rows_TM is not None
+        yield from _calls_of(depth - 1, next_rows_TM[rows_BT].flatten(1), levels, level + 1)
+    yield depth - 1, level, rows_BT
 
 
 def _of_cawn(model: nn.Module, batch: LinkBatch) -> Calls:
@@ -185,12 +199,29 @@ def _of_link(model: DyGFormer, link: AlikeLinks, number: int) -> Calls:
         yield f"intermediate/0.output_layer.input/call{2 * number + side}", mean_BK[:, None]
 
 
+def _of_graphmixer(model: nn.Module, batch: LinkBatch) -> Calls:
+    assert isinstance(model, GraphMixer)
+    layers = [layer for layer in model.mixer.layers if isinstance(layer, MixerLayer)]
+    with outputs_of([model.tokens, *(layer.tokens for layer in layers)]) as outputs:
+        model.embed(batch)
+    [[x_BSMK], *mixed] = outputs
+    calls = {"projection_layer": x_BSMK}
+    for number, (layer, [x_MZK]) in enumerate(zip(layers, mixed, strict=True)):
+        x_ZMK = layer.channels(x_MZK, Dropout()).transpose(0, 1)
+        calls[f"mlp_mixers.{number}"] = x_ZMK.reshape(x_BSMK.shape)
+    for name, values_BSMK in calls.items():
+        for call, end in enumerate(_SIDES):
+            yield f"intermediate/0.{name}/call{call}", values_BSMK[:, [end]]
+
+
 _PROBES: dict[str, Callable[[nn.Module, LinkBatch], Calls]] = {
     "tgat": _of_tgat,
     "cawn": _of_cawn,
     "dygformer": _of_dygformer,
+    "graphmixer": _of_graphmixer,
 }
 _COMPARED: dict[str, tuple[str, ...]] = {
+    "graphmixer": ("intermediate/0.projection_layer/", "intermediate/0.mlp_mixers."),
     "dygformer": ("intermediate/", "co_occurrence/"),
     "tgat": ("intermediate/0.temporal_conv_layers.", "intermediate/0.merge_layers."),
     "cawn": ("intermediate/0.walk_encoder.", "intermediate/0.position_encoder/", "landing_probabilities/"),

@@ -4,8 +4,10 @@ The published padding node comes first, as node 0; ours comes after all others. 
 node i − 1, and the published node 0 our last.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -41,8 +43,16 @@ class GoldenModel:
         self.golden, self.path = golden, golden.path
         self.batch_size, self.warm_batches = int(golden["batch_size"]), int(golden["warm_batches"])
         self.num_steps = len(golden.read("train_losses", (None,)))
-        self._check_nodes()
-        self._check_batches()
+        check_links(
+            self.path,
+            golden,
+            first_event=self.first_event,
+            batch_size=self.batch_size,
+            num_steps=self.num_steps,
+            num_nodes=golden.num_nodes - 1,
+        )
+        golden.read("train_negatives", (self.num_steps, self.batch_size))
+        check_nodes(self.path, golden, ("train_negatives",), golden.num_nodes - 1)
 
     @property
     def first_event(self) -> int:
@@ -124,36 +134,44 @@ class GoldenModel:
             )
         return features[rows].astype(np.float32) if features.shape[1] else None
 
-    def _check_nodes(self) -> None:
-        for key in ("src", "dst", "query_src", "query_dst", "query_neg"):
-            self._require_no_padding(key, self.golden[key])
 
-    def _check_batches(self) -> None:
-        golden, start = self.golden, self.first_event
-        for name in ("src", "dst", "time"):
-            batch = golden[name][start : start + self.batch_size]
-            if not np.array_equal(golden[f"query_{name}"], batch):
-                raise InputError(
-                    f"{self.path}: query_{name} is not that of events {start}…{start + len(batch) - 1}, the "
-                    "batch after the warm ones; record it again"
-                )
-        last = start + self.num_steps * self.batch_size
-        if not start < last <= len(golden["src"]):
-            raise InputError(
-                f"{self.path}: {self.num_steps} training steps end at event {last}, but must be at least one "
-                f"and end by {len(golden['src'])}; record it again"
-            )
-        negatives = golden.read("train_negatives", (self.num_steps, self.batch_size))
-        self._require_no_padding("train_negatives", negatives)
+class Arrays(Protocol):
+    """Named arrays."""
 
-    def _require_no_padding(self, key: str, nodes: Array) -> None:
-        last = self.golden.num_nodes - 1
-        if nodes.size and not 1 <= nodes.min() <= nodes.max() <= last:
+    def __getitem__(self, key: str, /) -> Array: ...
+
+
+def check_nodes(path: Path, golden: Arrays, keys: Sequence[str], num_nodes: int) -> None:
+    """Refuse the padding node, and nodes that are not there."""
+    for key in keys:
+        nodes = golden[key]
+        if nodes.size and not 1 <= nodes.min() <= nodes.max() <= num_nodes:
             strange = nodes.min() if nodes.min() < 1 else nodes.max()
             raise InputError(
-                f"{self.path}: {key} holds node {strange}, but nodes are 1…{last} and 0 is for padding; "
+                f"{path}: {key} holds node {strange}, but nodes are 1…{num_nodes} and 0 is for padding; "
                 "record it again"
             )
+
+
+def check_links(
+    path: Path, golden: Arrays, *, first_event: int, batch_size: int, num_steps: int, num_nodes: int
+) -> None:
+    """Refuse strange nodes, queries that are not the batch after the warm ones, and steps beyond the log."""
+    check_nodes(path, golden, ("src", "dst", "query_src", "query_dst", "query_neg"), num_nodes)
+    for name in ("src", "dst", "time"):
+        batch = golden[name][first_event : first_event + batch_size]
+        if not np.array_equal(golden[f"query_{name}"], batch):
+            last = first_event + len(batch) - 1
+            raise InputError(
+                f"{path}: query_{name} is not that of events {first_event}…{last}, the batch after the warm "
+                "ones; record it again"
+            )
+    last = first_event + num_steps * batch_size
+    if not first_event < last <= len(golden["src"]):
+        raise InputError(
+            f"{path}: {num_steps} training steps end at event {last}, but must be at least one "
+            f"and end by {len(golden['src'])}; record it again"
+        )
 
 
 def to_ours(nodes: Array) -> Array:

@@ -1,34 +1,45 @@
-"""EdgeBank's four modes give the published scores."""
+"""EdgeBank's four modes give the published scores, through the golden command."""
 
-from collections.abc import Callable
-from functools import partial
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from benchmarks.rank_pool import RankPools
+from tests.reference import golden
+from tests.reference.golden_edge_bank import SCORES
 from tests.support.shared_folder import shared_folder
-from tpnet_dist.evaluation.edge_bank import EdgeBank
-from tpnet_dist.events.edge_history import EdgeHistory
+from tpnet_dist.errors import InputError
 
 
-def test_scores_are_the_published_ones() -> None:
+@pytest.fixture
+def published() -> Path:
     path = shared_folder() / "reference/baselines/edgebank_golden.npz"
     if not path.is_file():
         pytest.skip(f"no golden numbers at {path}")
-    with np.load(path) as stored:
-        golden = dict(stored)
-    src, dst = (golden[name].astype(np.int32) for name in ("src", "dst"))
-    position, before = np.arange(len(src)), int(golden["history"])
-    history = EdgeHistory(src, dst, position, num_nodes=int(max(src.max(), dst.max())) + 1)
-    bank = EdgeBank(history, position, golden["time"])
-    modes: dict[str, Callable[..., npt.NDArray[np.float32]]] = {
-        "unlimited": bank.unlimited,
-        "window_fixed_proportion": partial(bank.time_window, share=float(golden["time_window_proportion"])),
-        "window_repeat_interval": bank.repeat_interval,
-        "repeat_threshold": bank.repeat_threshold,
-    }
-    for kind, ends in (("positive", "query"), ("negative", "negative")):
-        links = [golden[f"{ends}_{end}"].astype(np.int32) for end in ("src", "dst")]
-        for mode, score in modes.items():
-            assert score(*links, before_event=before).tolist() == golden[f"{kind}/{mode}"].tolist(), mode
+    return path
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_scores_are_the_published_ones(rank_pools: RankPools, published: Path, num_ranks: int) -> None:
+    outcomes = golden.compare(published, None if num_ranks == 1 else rank_pools[num_ranks])
+    assert [outcome.check.key for outcome in outcomes] == list(SCORES)
+    assert all(outcome.deviation == 0 for outcome in outcomes), outcomes
+
+
+@pytest.mark.parametrize("key", SCORES)
+def test_one_altered_score_fails(tmp_path: Path, published: Path, key: str) -> None:
+    with np.load(published) as stored:
+        arrays = dict(stored)
+    arrays[key][7] = 1 - arrays[key][7]
+    np.savez(tmp_path / "altered.npz", **arrays)
+    outcomes = golden.compare(tmp_path / "altered.npz", None)
+    assert [(one.check.key, one.place) for one in outcomes if not one.holds] == [(key, 7)]
+
+
+def test_a_file_without_its_history_is_refused(tmp_path: Path, published: Path) -> None:
+    with np.load(published) as stored:
+        arrays = {key: stored[key] for key in stored.files if key != "history"}
+    np.savez(tmp_path / "short.npz", **arrays)
+    with pytest.raises(InputError, match="lacks history"):
+        golden.compare(tmp_path / "short.npz", None)

@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.rank_pool import world_of_one
 from tests.support.event_logs import write_log
+from tests.support.training_runs import small_config
 from tpnet_dist.batches.event_batches import replay
 from tpnet_dist.batches.run_data import plan_of, split_of
 from tpnet_dist.config.keys import values_of
@@ -70,6 +71,13 @@ def untrained_run(config: Config, run: Path) -> Path:
         checkpoints = RunFolder.start(run, config).checkpoints(facts, keep=1, world=world)
         checkpoints.save_best(model, Progress(epoch=1))
     return run
+
+
+def untrained_shop(folder: Path) -> Path:
+    """An untrained run on the log of `shop_log`, both in `folder`."""
+    shop_log(folder / "log")
+    config = small_config(folder / "log", memory={"decay": 1e-2}, evaluation={"batch_size": 20})
+    return untrained_run(config, folder / "run")
 
 
 def step_of(config: Config, path: Path) -> Path:

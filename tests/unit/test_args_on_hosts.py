@@ -5,10 +5,10 @@ from types import ModuleType
 import pytest
 
 from tests.support.command_line import run_here
-from tpnet_dist import evaluate, predict, train
+from tpnet_dist import evaluate_command, predict, train
 
 
-@pytest.mark.parametrize("command", [train, evaluate, predict])
+@pytest.mark.parametrize("command", [train, evaluate_command, predict])
 @pytest.mark.parametrize(("rank", "rank_of_host", "lines"), [(0, 0, 1), (1, 1, 0), (4, 0, 1), (5, 1, 0)])
 def test_one_rank_of_each_host_says_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, command: ModuleType, rank: int, rank_of_host: int, lines: int

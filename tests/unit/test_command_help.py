@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tpnet_dist.doctor import parse_doctor
-from tpnet_dist.evaluate import parse_evaluate
+from tpnet_dist.evaluate_command import parse_evaluate
 from tpnet_dist.predict import parse_predict
 from tpnet_dist.report.__main__ import parse_report
 from tpnet_dist.runs import parse_runs

@@ -34,10 +34,18 @@ def test_memory_that_runs_out_is_one_sentence(error: MemoryError) -> None:
     assert "not enough memory" in sentence and "; free some" in sentence
 
 
-@pytest.mark.parametrize("module", ["data_prep", "tpnet_dist.report"])
-def test_an_interrupt_while_a_command_is_imported_is_one_line(module: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "script", "name"),
+    [
+        ("data_prep", "-m", "python -m data_prep"),
+        ("tpnet_dist.report", "-m", "python -m tpnet_dist.report"),
+        ("tpnet_dist", "/usr/bin/tpnet", "tpnet"),
+        ("data_prep", "/usr/bin/tpnet-data-prep", "tpnet-data-prep"),
+    ],
+)
+def test_an_interrupt_while_a_command_is_imported_is_one_line(module: str, script: str, name: str) -> None:
     """Ctrl-C while the import waits: a module that it needs does not return."""
-    wait = "import builtins, sys, time, runpy; sys.argv = ['-m'];"
+    wait = f"import builtins, sys, time, runpy; sys.argv = [{script!r}];"
     # `-m` hands the interpreter to this same function
     code = f"{wait} sys.orig_argv = ['python', '-m', {module!r}]; import {module.split('.')[0]}; "
     code += "print('imported', flush=True); time.sleep(60)"
@@ -54,5 +62,5 @@ def test_an_interrupt_while_a_command_is_imported_is_one_line(module: str) -> No
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    assert said == f"python -m {module}: stopped by SIGINT\n"
+    assert said == f"{name}: stopped by SIGINT\n"
     assert process.returncode == 128 + signal.SIGINT

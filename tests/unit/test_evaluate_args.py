@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.sentences import refused
 from tpnet_dist.config.schema import Config
-from tpnet_dist.evaluate import parse_evaluate
+from tpnet_dist.evaluate_command import parse_evaluate
 
 REFUSED = (
     "",

@@ -24,7 +24,7 @@ class Draft:
     mine: SelectedEvents
     read_time_B: Tensor
     ends: list[Tensor]
-    """Of each block: (B, S)."""
+    """The ends of each block: (B, S)."""
     microbatches: tuple[slice, ...]
     recorded: BatchEvents
     longest: tuple[Tensor, ...] | None = None
@@ -64,7 +64,7 @@ def with_longest_histories(
 def _longest_histories(
     batches: Sequence[Sequence[Draft]], neighbors: NeighborLookup, most: int
 ) -> list[tuple[Tensor, ...]]:
-    """For each block of each batch: (S)."""
+    """Return the longest histories for each block of each batch: (S)."""
     queries, groups, widths = [], [], list[int]()
     for pieces in batches:
         first = sum(widths)

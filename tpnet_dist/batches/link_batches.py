@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.batches.links import PlannedLinks
-from tpnet_dist.distributed.packed_copy import Parcel
+from tpnet_dist.distributed.packed_copy import Parcel, packed_ahead
 from tpnet_dist.files.read_ahead import read_ahead
 from tpnet_dist.memory.fetched_rows import FetchedRows
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.pipeline import MemoryRequest, fetch_ahead
+from tpnet_dist.models.common.dropout import with_dropout_states
 from tpnet_dist.models.link_batch import LinkBatch
 
 PlannedRows = tuple[PlannedLinks, FetchedRows | None]
@@ -44,12 +45,10 @@ def rows_ahead(
         batches = fetch_ahead(memory, requests, prefetch=0)
     if device.type == "cpu":
         return read_ahead(batches, prefetch, fill_on_exit=True)
-    return _arriving(read_ahead(_parcels(batches, device), prefetch, fill_on_exit=True))
+    return _arriving(packed_ahead(_parcels(batches, device), device, prefetch))
 
 
 def _parcels(batches: Iterable[PlannedRows], device: torch.device) -> Iterator[Parcel]:
-    # a thread that pins memory has a context, on the first GPU unless it says otherwise
-    torch.cuda.set_device(device)
     for batch in batches:
         yield Parcel([part for part in batch if part is not None], device)
 
@@ -84,7 +83,10 @@ class LinkBatchMaker:
 
     def prepared(self, planned: PlannedLinks) -> PlannedLinks:
         """Return these links with what the model can make of them on the host, before they are sent."""
-        if self.prepare is None or self.device.type == "cpu":
+        if self.device.type == "cpu":
+            return planned
+        planned = replace(planned, blocks=tuple(map(with_dropout_states, planned.blocks)))
+        if self.prepare is None:
             return planned
         prepared = [self.prepare(batch) for batch in planned.batches()]
         pairs = zip(planned.blocks, prepared, strict=True)

@@ -6,7 +6,8 @@ from typing import Any
 
 from tpnet_dist.checkup.short_training import Trained
 from tpnet_dist.files.readable import readable_bytes
-from tpnet_dist.training.step_profile import EXCHANGE_PHASES, IDLE, MODEL_PHASES
+from tpnet_dist.sizing.show import LIMITS
+from tpnet_dist.training.step_profile import DEVICE_PHASES, EXCHANGE_PHASES, IDLE, MODEL_PHASES, ON_DEVICE
 
 WIDTH = 26
 """The width of the first column."""
@@ -39,6 +40,7 @@ class Prediction:
     step_seconds: float
     bottleneck: str
     parts: Mapping[str, float]
+    """Seconds of a step by what takes them."""
 
 
 @dataclass
@@ -77,6 +79,8 @@ class Findings:
         lines += [verdict.line() for verdict in self.verdicts]
         if self.trainings:
             lines += ["", *_speed(self.trainings, self.predictions), "", *_phases(self.trainings)]
+        if self.predictions:
+            lines += ["", *_predicted_parts(self.trainings, self.predictions)]
         return "\n".join([*lines, "", _line("verdict", self.summary())])
 
 
@@ -103,15 +107,15 @@ def losses_agree(reference: Trained, other: Trained) -> Verdict:
 def _speed(trainings: list[Trained], predictions: list[Prediction]) -> list[str]:
     lines = [_row("", "events/s", "ms per step", "predicted", "limited by", "peak memory")]
     for trained in trainings:
-        own = [each for each in predictions if (each.ranks, each.device) == (trained.ranks, trained.device)]
-        predicted = f"{1e3 * own[0].step_seconds:,.1f}" if own else "-"
+        own = _prediction_of(trained, predictions)
+        predicted = f"{1e3 * own.step_seconds:,.1f}" if own else "-"
         lines.append(
             _row(
                 trained.name,
                 f"{trained.events_per_second:,.0f}",
                 f"{1e3 * trained.step_seconds:,.1f}",
                 predicted,
-                own[0].bottleneck if own else "-",
+                own.bottleneck if own else "-",
                 readable_bytes(trained.peak_memory_bytes),
             )
         )
@@ -124,7 +128,27 @@ def _phases(trainings: list[Trained]) -> list[str]:
     for phase in (*MODEL_PHASES, IDLE, *EXCHANGE_PHASES):
         cells = (f"{1e3 * _mean(trained, phase):,.1f}" for trained in trainings)
         lines.append(_row(f"{phase} (beside)" if phase in EXCHANGE_PHASES else phase, *cells))
+    if any(trained.device == "cuda" for trained in trainings):
+        lines += [
+            _row(phase, *(f"{1e3 * _mean(trained, phase):,.1f}" for trained in trainings))
+            for phase in map(ON_DEVICE.format, DEVICE_PHASES)
+        ]
     return lines
+
+
+def _predicted_parts(trainings: list[Trained], predictions: list[Prediction]) -> list[str]:
+    """Return the milliseconds of a step that the planner expects each part of the work to take."""
+    own = [_prediction_of(trained, predictions) for trained in trainings]
+    lines = [_row("ms per step, predicted", *(trained.name for trained in trainings))]
+    for part, title in LIMITS.items():
+        cells = (f"{1e3 * each.parts.get(part, 0.0):,.1f}" if each else "-" for each in own)
+        lines.append(_row(title, *cells))
+    return lines
+
+
+def _prediction_of(trained: Trained, predictions: list[Prediction]) -> Prediction | None:
+    of = (trained.ranks, trained.device)
+    return next((each for each in predictions if (each.ranks, each.device) == of), None)
 
 
 def _mean(trained: Trained, phase: str) -> float:

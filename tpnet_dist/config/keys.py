@@ -42,10 +42,11 @@ _NO_EFFECT = {
     "training.timeout",
     "training.triton",
 }
-_RENAMED = {
+RENAMED = {
     "memory.cache_rows": "memory.borrowed_rows",
     "training.portions": "training.microbatches",
 }
+"""Keys of before: checkpoints that have them are read, users are told the new name."""
 _TRUTH = {"true": True, "false": False}
 _RULES: dict[type, tuple[str, str, str]] = {
     bool: ("True or False", "True or False", "--help says what it does"),
@@ -147,8 +148,8 @@ def keys_of(group: type, prefix: str = "", *, model: str = DEFAULT_MODEL) -> dic
 def did_you_mean(name: str, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
     """Return the remedy for an unknown name: what it is called now, or the name most like it, perhaps without
     its section; or who has it, if only other models do. `spelled` as people write it there."""
-    if name in _RENAMED:
-        return f"its name is {spelled(_RENAMED[name])} now; write that"
+    if name in RENAMED:
+        return f"its name is {spelled(RENAMED[name])} now; write that"
     models = [model for model in model_names() if name in config_keys(model)]
     if name.startswith("model.") and models:
         return f"only {', '.join(models)} {'has' if len(models) == 1 else 'have'} it; leave it out"

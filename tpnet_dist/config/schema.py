@@ -16,9 +16,9 @@ MAX_HOPS, MAX_LAYERS, MAX_TIMESCALES = 16, 100, 8
 AUTO_TIMESCALES = 2
 """The number of timescales that `memory.decay auto` chooses."""
 MAX_RUN = 10_000
-MAX_SIZE = 2**16
 MAX_BATCH = 2**31 - 1
-"""The most tokens and channels: what is larger is a slip of the pen, and its weights would fit nowhere."""
+MAX_SIZE = 2**16
+"""The most tokens and channels: what is larger is a typing error, and its weights would fit nowhere."""
 MAX_COMPETITORS = 100_000
 """The most competitors of an event in ranking, whose neighbours a rank holds all at once."""
 
@@ -369,7 +369,7 @@ def _require(holds: bool, key: str, value: object, rule: str, remedy: str = "") 
 
 
 def _require_countable(key: str, count: int) -> None:
-    """More events than this are in no log that can be read."""
+    """Refuse a count that no log can hold."""
     _require(count <= MAX_BATCH, key, count, f"at most {MAX_BATCH:,}")
 
 

@@ -53,9 +53,9 @@ class Cell:
     """Is one combination of values."""
 
     values: Mapping[str, str]
-    """By key."""
+    """The values of settings, by key."""
     args: tuple[str, ...]
-    """Of its training, without the run's folder."""
+    """The arguments of its training, without the run's folder."""
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class Tuning:
     folder: Path
     cells: tuple[Cell, ...]
     settings: TrainSettings
-    """Those of the first cell."""
+    """The settings of the first cell."""
 
 
 def parse_tune(args: list[str]) -> Tuning:

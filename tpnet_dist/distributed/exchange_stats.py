@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tpnet_dist.spans import Span
 
 _counting = threading.Lock()
-"""Guards the counters: on a GPU ids and rows travel by threads of their own."""
+"""Guards the counters: on a GPU ids travel in another thread than rows."""
 
 
 class Stage:
@@ -24,7 +24,9 @@ class Stage:
         self.started = time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
-        self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.perf_counter() - self.started
+        seconds = time.perf_counter() - self.started
+        with _counting:
+            self.seconds[self.name] = self.seconds.get(self.name, 0.0) + seconds
         self.span.__exit__(None, None, None)
 
 

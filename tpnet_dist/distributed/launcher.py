@@ -1,8 +1,8 @@
 """`python -m tpnet_dist.distributed.launcher …`: torchrun, where ranks have the last word.
 
-It takes torchrun's arguments. Exit code 2 is a user's to mend, so no rank is started again after it, however
-many restarts there are. Signals reach the ranks, which save; the exit code is then 128 + signal. Nothing is
-printed that ranks do not say, unless one was killed without a word.
+It takes torchrun's arguments. Exit code 2 is a user's to correct, so no rank is started again after it,
+however many restarts there are. Signals reach the ranks, which save; the exit code is then 128 + signal.
+Nothing is printed that ranks do not say, unless one was killed without a word, or before it could say it.
 """
 
 import logging
@@ -65,12 +65,19 @@ def launch(args: list[str], program: str) -> int:
         except SignalException as stop:
             return 128 + stop.sigval
         except ChildFailedError as error:
-            return _code_of(error.get_first_failure(), program)
+            return exit_code_of(error, program)
     return 0
 
 
-def _code_of(first: tuple[int, ProcessFailure], program: str) -> int:
-    rank, failure = first
+def exit_code_of(error: ChildFailedError, program: str) -> int:
+    """Return the exit code of a run whose ranks failed; say why, if none of them could."""
+    refusing = [failure for failure in error.failures.values() if failure.exitcode == BAD_INPUT]
+    if refusing:
+        # the first rank says it, unless another was faster and it was ended
+        if all(failure.local_rank for failure in refusing):
+            print(_told(refusing[0]), file=sys.stderr, flush=True)
+        return BAD_INPUT
+    rank, failure = error.get_first_failure()
     if failure.exitcode >= 0:
         return failure.exitcode
     print(
@@ -80,6 +87,12 @@ def _code_of(first: tuple[int, ProcessFailure], program: str) -> int:
         flush=True,
     )
     return 128 - failure.exitcode
+
+
+def _told(failure: ProcessFailure) -> str:
+    """Return what a rank left by `tell_launcher`."""
+    message: object = failure.message
+    return str(message["message"] if isinstance(message, dict) else message)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,16 @@ They are packed into one buffer that the device can read by itself (pinned), whi
 another thread; the copy is started by whoever works with the device.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from tpnet_dist.files.read_ahead import read_ahead
+
+Item = TypeVar("Item")
 
 _ALIGNMENT = 16
 
@@ -72,3 +76,15 @@ class Parcel:
             thing.at([next(arrived) for _ in range(size)])
             for thing, size in zip(self._things, self._sizes, strict=True)
         ]
+
+
+def packed_ahead(items: Iterable[Item], device: torch.device, depth: int) -> Iterator[Item]:
+    """Yield items that are packed for a device up to `depth` ahead, by a thread that ends at the same item on
+    all ranks; if 0, by whoever takes them."""
+    return read_ahead(_by_thread_of(device, items) if depth else items, depth, fill_on_exit=True)
+
+
+def _by_thread_of(device: torch.device, items: Iterable[Item]) -> Iterator[Item]:
+    # a thread that pins memory has a context, on the first GPU unless it says otherwise
+    torch.cuda.set_device(device)
+    yield from items

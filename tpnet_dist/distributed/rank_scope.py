@@ -1,4 +1,4 @@
-"""What every command and call does around its work on all ranks: meet, end together, heed signals."""
+"""What every command and call does around its work on all ranks: meet, end together, obey signals."""
 
 import os
 import signal

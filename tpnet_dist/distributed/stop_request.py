@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGHUP as a wish: finish the step, save, leave. A second one ends at once."""
+"""SIGTERM, SIGINT and SIGHUP as requests to stop: finish the step, save, leave. A second one ends at once."""
 
 import signal
 import socket
@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-SECONDS_OF_ONE_WISH = 2.0
+SECONDS_OF_ONE_REQUEST = 2.0
 """A scheduler may signal the launcher and the ranks, and the launcher passes it on: that is one request."""
 
 
@@ -103,7 +103,7 @@ class StopRequest:
     def _hear(self, number: int, frame: FrameType | None, before: dict[signal.Signals, Any]) -> None:
         if not self.number and (self.has_peers or self.is_polled):
             self.number, self._came_at = number, time.monotonic()
-        elif time.monotonic() - self._came_at > SECONDS_OF_ONE_WISH:
+        elif time.monotonic() - self._came_at > SECONDS_OF_ONE_REQUEST:
             _obey(number, frame, before[signal.Signals(number)])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_EVENTS = 100_000
-"""Of which two numbers are fitted well enough; they are spread over the part."""
+"""The number of events that two numbers are fitted to; they are spread over the part."""
 _STEPS = 50
 _PRIOR = 1.0
 """How much a slope of 1 and an offset of 0 weigh, in links: scores that part events from the rest without a

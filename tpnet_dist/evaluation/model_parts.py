@@ -33,7 +33,7 @@ class ModelParts:
 
 
 def rows_device(config: Config, device: torch.device) -> torch.device:
-    """Where the rows of ranks of this device lie."""
+    """Return the device on which rows lie, of ranks that compute on `device`."""
     return torch.device("cpu") if config.memory.rows_on == "host" else device
 
 

@@ -87,7 +87,7 @@ class Evaluator:
     scorer: Scorer
     passes: Passes
     calibrations: dict[PartName, Calibration | None] = field(default_factory=dict)
-    """By part, of the weights it was evaluated with last; where it was scored against random negatives."""
+    """Calibrations by part, of the weights evaluated last; only of parts scored against random negatives."""
 
     def evaluate(self, name: PartName, *, kinds: Sequence[NegativeKind], mrr_negatives: int = 0) -> Figures:
         """Return the figures of a part; the memory must stand at its start, and ends at its end."""

@@ -20,6 +20,7 @@ from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.stored_json import CHECKSUM_KEY, parse_json, require_intact, sealed
 from tpnet_dist.files.typed_json import from_json, to_json
+from tpnet_dist.files.user_paths import require_file
 
 RESULTS_NAME = "results.json"
 EVALUATION_NAME = "evaluation.json"
@@ -225,6 +226,7 @@ def results_from_json(content: object) -> Results:
 def read_results(run: Path, name: str = RESULTS_NAME) -> Results | None:
     """Read the results in a run's folder; return None if there are none yet, refuse damaged ones."""
     path = run / name
+    require_file(path, "results")
     try:
         content = parse_json(path.read_bytes())
         if isinstance(content, dict) and content.keys().isdisjoint({"version", CHECKSUM_KEY}):

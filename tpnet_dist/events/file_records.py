@@ -28,7 +28,7 @@ class ShardRecord(FileRecord):
 
     rows: int
     page_bytes: int | None = None
-    """Of each of the pages that `page_sums` are of; None in manifests of earlier versions."""
+    """The size of each page that `page_sums` are of; None in manifests of earlier versions."""
     page_sums: str = ""
     """CRC-32 of each page, eight hexadecimal digits each: Parquet's own checksums are of values alone."""
 
@@ -49,7 +49,7 @@ class FeatureRecord(FileRecord):
     rows: int
     width: int
     page_bytes: int | None = None
-    """Of each of the pages whose checksums follow the rows; None in files of earlier versions."""
+    """The size of each page whose checksum follows the rows; None in files of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)

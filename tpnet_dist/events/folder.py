@@ -27,6 +27,10 @@ def staged_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
         _bring_back_replaced(target)
         _refuse_to_lose_files(target, overwrite)
         _clear(staging, is_ours=is_repeated)
+        if target.exists():
+            # a replacement that was killed when it was done
+            replaced = _replaced_name(target)
+            _clear(replaced, is_ours=is_repeated or is_manifest(replaced / MANIFEST_NAME))
         try:
             staging.mkdir()
             yield staging
@@ -184,9 +188,6 @@ def _put_in_place(staging: Path, target: Path) -> None:
     """Rename the staging folder; an existing folder steps aside first and is removed last."""
     replaced, is_replacement = _replaced_name(target), target.exists()
     if is_replacement:
-        if is_manifest(replaced / MANIFEST_NAME):
-            # a replacement that was killed when it was done
-            shutil.rmtree(replaced)
         target.rename(replaced)
     staging.rename(target)
     sync_folder(target.parent)

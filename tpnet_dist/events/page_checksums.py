@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tpnet_dist.errors import InputError
 
 PAGE_BYTES = 1 << 16
-"""Of feature files, whose rows are read here and there."""
+"""The page size of feature files, whose rows are read in any order."""
 SHARD_PAGE_BYTES = 1 << 20
 _MARK = b"TPNPAGES"
 _CRC = np.dtype("<u4")

@@ -98,7 +98,7 @@ class RawIds:
         return found["src"], found["dst"]
 
     def admit_in_turn(self, src: Ids, dst: Ids, sizes: Sequence[int]) -> tuple[Dense, Dense]:
-        """As `admit_links` does for so many links at a time: newcomers get the numbers they got then."""
+        """Admit links as `admit_links` does, so many at a time: new ids get the numbers they got then."""
         is_known = (self.find(src, "src") != UNKNOWN) & (self.find(dst, "dst") != UNKNOWN)
         stops = np.cumsum(sizes)
         for call in np.unique(np.searchsorted(stops, np.flatnonzero(~is_known), side="right")):

@@ -28,6 +28,13 @@ def cast_or_none(column: pa.Array, dtype: pa.DataType) -> pa.Array | None:
         return None
 
 
+def without_views(column: pa.Array) -> pa.Array:
+    """Return text of the type that Arrow's functions take; polars writes another into its files."""
+    if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type):
+        return pc.cast(column.dictionary, pa.large_string()).take(column.indices)
+    return pc.cast(column, pa.large_string()) if pa.types.is_string_view(column.type) else column
+
+
 def iso_nanoseconds(column: pa.Array) -> Nanoseconds | None:
     """Return nanoseconds since 1970. Zone offsets are honoured; times without one are UTC. 2024/01/31 is
     2024-01-31."""

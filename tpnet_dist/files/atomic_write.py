@@ -9,7 +9,8 @@ from typing import BinaryIO
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file beside `path` that takes its place if the body succeeds; its folder must exist."""
+    """Yield a file beside `path` that takes its place if the body succeeds; its folder must exist. Errors of
+    the disk name the file."""
     aside = path.with_name(f".{path.name}.part")
     try:
         with aside.open("wb") as file:
@@ -18,6 +19,9 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         aside.replace(path)
         sync_folder(path.parent)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         aside.unlink(missing_ok=True)
 

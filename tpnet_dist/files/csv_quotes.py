@@ -4,7 +4,7 @@ or all up to the next quote, one value. A fast parser takes it so without a word
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -101,11 +101,17 @@ class EventLines(io.RawIOBase):
 def find_open_quote(lines: Iterable[str], delimiter: str) -> tuple[int, str] | None:
     """Return the number, from 0, of the line where a row begins whose quotes are wrong, and what is wrong;
     None if all are right."""
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    of_row: list[str] = []
+    reader = csv.reader(_kept(lines, of_row), delimiter=delimiter, strict=True)
     begin = 0
     try:
-        for _ in reader:
+        for row in reader:
+            further = of_row[1:]
+            if further and _are_rows(further, len(row), delimiter):
+                count = len(of_row)
+                return begin, f"a quote makes one value of {count:,} lines, each of which is a row by itself"
             begin = reader.line_num
+            of_row.clear()
     except csv.Error as error:
         is_open = "unexpected end" in str(error)
         what = (
@@ -115,3 +121,17 @@ def find_open_quote(lines: Iterable[str], delimiter: str) -> tuple[int, str] | N
         )
         return begin, what
     return None
+
+
+def _kept(lines: Iterable[str], of_row: list[str]) -> Iterator[str]:
+    for line in lines:
+        of_row.append(line)
+        yield line
+
+
+def _are_rows(lines: list[str], num_fields: int, delimiter: str) -> bool:
+    """Whether lines within a value, those with nothing in them aside, have as many fields as rows do. Two
+    quotes that belong to two rows look like one value; text that people write on several lines does not."""
+    filled = [line for line in lines if line.strip()]
+    parsed = (next(csv.reader([line], delimiter=delimiter), []) for line in filled)
+    return num_fields > 1 and bool(filled) and all(len(row) == num_fields for row in parsed)

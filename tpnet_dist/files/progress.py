@@ -52,7 +52,8 @@ class _Stage:
 
     @property
     def rate(self) -> str:
-        return f"{self.count / self._seconds:,.0f} {self.unit}/s"
+        rate = self.count / self._seconds
+        return f"{rate:,.{int(rate < 1)}f} {self.unit}/s"
 
     @property
     def seconds_left(self) -> float:

@@ -44,7 +44,7 @@ class BorrowedRows:
 
     @property
     def num_slots(self) -> int:
-        """That runs planned so far take; there is room for those of runs that are carried out."""
+        """Return how many slots the runs planned so far take; those of runs carried out have room."""
         return len(self._node_V)
 
     def make_room(self, num_slots: int) -> None:

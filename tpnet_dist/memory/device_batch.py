@@ -8,23 +8,23 @@ once, since nothing is written before they are:
     2. add       a layer's new value = its old one, faded, and its messages, in the order of their events
     3. write     new layers and clocks
 
-A counts terms, Y the layers that change, U nodes that are read, V receivers.
+A term is of axis A, a sum, which is a layer's new value, of axis T, its receiver of axis U.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tpnet_dist.device_forms import passes_trial, triton_is_there
-from tpnet_dist.memory.event_run import Floats, Integers
+from tpnet_dist.memory.event_run import Integers
 from tpnet_dist.memory.kernels import Clocks, Ends
 from tpnet_dist.memory.numba_tools import compiled
+from tpnet_dist.memory.run_plan import RunPlan
 from tpnet_dist.memory.walks import LayerRules
 
 
@@ -36,23 +36,23 @@ class Terms(NamedTuple):
     index_A: Tensor
     """The layer that is added: of the own rows, or, if some are borrowed, of those gathered by the next
     two."""
-    own_Q: Tensor
-    borrowed_Q: Tensor
+    from_own: Tensor
+    from_borrowed: Tensor
     weight_A: Tensor
     rate_A: Tensor
     now_A: Tensor
     """The receiver's new clock."""
     divides_A: Tensor
     """1 where the row's degree divides, else 0; empty for walks that do not divide."""
-    first_Y: Tensor
+    first_T: Tensor
     """The index of each sum's first term."""
-    to_own_Y: Tensor
+    to_own_T: Tensor
     """The layers that the sums are for, those of own rows first."""
-    to_borrowed_Y: Tensor
-    place_V: Tensor
-    clock_V: Tensor
+    to_borrowed_T: Tensor
+    place_U: Tensor
+    clock_U: Tensor
     """The new clock of each of these places."""
-    gained_V: Tensor
+    gained_U: Tensor
     """The amounts by which degrees grow; empty for walks that keep none."""
 
     @classmethod
@@ -63,43 +63,13 @@ class Terms(NamedTuple):
         )
         # receiver after receiver, as unsigned numbers: own ones first
         order_E = np.argsort(ends.receiver_E.view(np.uint64), kind="stable")
-        columns = _Columns.room(len(order_E), len(rules.hop_L) - 1)
-        A, Y, V = _list_terms(ends, order_E, rules, columns)
-        index_A, own_Q, borrowed_Q = _by_table(columns.index_A[:A])
-        to_Y, divides = columns.to_Y[:Y], rules.divides_by_degree
-        num_own = int((to_Y >= 0).sum())
-        arrays: Sequence[npt.NDArray[Any]] = (
-            *(columns.place_A[:A], index_A, own_Q, borrowed_Q, columns.weight_A[:A], columns.rate_A[:A]),
-            *(columns.now_A[:A], columns.divides_A[: A * divides], columns.first_Y[:Y]),
-            *(to_Y[:num_own], -1 - to_Y[num_own:], columns.place_V[:V], columns.clock_V[:V]),
-            columns.gained_V[: V * divides],
+        place_A, index_A, *others_A, first_T, to_T, place_U, clock_U, gained_U = _list_terms(
+            ends, order_E, rules
         )
-        return cls(*map(torch.from_numpy, arrays))
-
-
-class _Columns(NamedTuple):
-    """Room for what `Terms` holds, before layers of either table are told apart."""
-
-    place_A: Integers
-    index_A: Integers
-    weight_A: Floats
-    rate_A: Floats
-    now_A: Floats
-    divides_A: Floats
-    first_Y: Integers
-    to_Y: Integers
-    place_V: Integers
-    clock_V: Floats
-    gained_V: Floats
-
-    @classmethod
-    def room(cls, num_ends: int, num_layers: int) -> "_Columns":
-        most = 2 * num_ends * num_layers
-        place_A, index_A, first_Y, to_Y = np.empty((4, most), np.int64)
-        weight_A, rate_A, now_A, divides_A = np.empty((4, most))
-        place_V, (clock_V, gained_V) = np.empty(num_ends, np.int64), np.empty((2, num_ends))
-        of_terms = place_A, index_A, weight_A, rate_A, now_A, divides_A
-        return cls(*of_terms, first_Y, to_Y, place_V, clock_V, gained_V)
+        num_own = int((to_T >= 0).sum())
+        of_terms = place_A, *_by_table(index_A), *others_A
+        sums = first_T, to_T[:num_own], -1 - to_T[num_own:]
+        return cls(*map(torch.from_numpy, (*of_terms, *sums, place_U, clock_U, gained_U)))
 
 
 def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
@@ -108,27 +78,34 @@ def _by_table(index_A: Integers) -> tuple[Integers, Integers, Integers]:
     is_borrowed_A = index_A < 0
     if not is_borrowed_A.any():
         return index_A, index_A[:0], index_A[:0]
-    own_Q, borrowed_Q = index_A[~is_borrowed_A], -1 - index_A[is_borrowed_A]
+    from_own, from_borrowed = index_A[~is_borrowed_A], -1 - index_A[is_borrowed_A]
     gathered_A = np.empty_like(index_A)
-    gathered_A[~is_borrowed_A] = np.arange(len(own_Q))
-    gathered_A[is_borrowed_A] = np.arange(len(own_Q), len(index_A))
-    return gathered_A, own_Q, borrowed_Q
+    gathered_A[~is_borrowed_A] = np.arange(len(from_own))
+    gathered_A[is_borrowed_A] = np.arange(len(from_own), len(index_A))
+    return gathered_A, from_own, from_borrowed
 
 
 @compiled
-def _list_terms(ends, order_E, rules, columns):
-    """Return how many terms, sums and receivers there are; layers of borrowed rows count down from -1."""
+def _list_terms(ends, order_E, rules):
+    """Return what `Terms` holds, before own and borrowed layers are listed apart: layers of borrowed rows
+    count down from -1."""
     layers, divides = len(rules.hop_L), rules.divides_by_degree
+    num_ends = len(order_E)
+    most = 2 * num_ends * (layers - 1)
+    integers, numbers = np.empty((4, most), np.int64), np.empty((4, most))
+    place_A, index_A, first_T, to_T = integers[0], integers[1], integers[2], integers[3]
+    weight_A, rate_A, now_A, divides_A = numbers[0], numbers[1], numbers[2], numbers[3]
+    place_U, clock_U, gained_U = np.empty(num_ends, np.int64), np.empty(num_ends), np.empty(num_ends)
     a, y, v, start = 0, 0, 0, 0
-    while start < len(order_E):
+    while start < num_ends:
         receiver, stop = ends.receiver_E[order_E[start]], start
-        while stop < len(order_E) and ends.receiver_E[order_E[stop]] == receiver:
+        while stop < num_ends and ends.receiver_E[order_E[stop]] == receiver:
             stop += 1
         # times do not decrease, so the last one is the new clock
         clock = ends.time_E[order_E[stop - 1]]
-        columns.place_V[v], columns.clock_V[v], columns.gained_V[v] = receiver, clock, 0.0
+        place_U[v], clock_U[v], gained_U[v] = receiver, clock, 0.0
         for i in range(start, stop):
-            columns.gained_V[v] += np.exp(-rules.rate_W[0] * (clock - ends.time_E[order_E[i]]))
+            gained_U[v] += np.exp(-rules.rate_W[0] * (clock - ends.time_E[order_E[i]]))
         for layer in range(1, layers):
             hop, parent, rate = rules.hop_L[layer], rules.parent_L[layer], rules.rate_W[rules.scale_L[layer]]
             is_first = True
@@ -138,20 +115,21 @@ def _list_terms(ends, order_E, rules, columns):
                     continue
                 if is_first:
                     # the layer as it was comes before its messages
-                    columns.first_Y[y], is_first = a, False
-                    columns.to_Y[y] = _layer_index(receiver, layer, layers)
-                    columns.place_A[a], columns.index_A[a] = receiver, columns.to_Y[y]
-                    columns.now_A[a], columns.weight_A[a], columns.divides_A[a] = clock, 1.0, 0.0
-                    columns.rate_A[a] = rate * (1 if divides else hop)
+                    first_T[y], is_first = a, False
+                    to_T[y] = _layer_index(receiver, layer, layers)
+                    place_A[a], index_A[a] = receiver, to_T[y]
+                    now_A[a], weight_A[a], divides_A[a] = clock, 1.0, 0.0
+                    rate_A[a] = rate * (1 if divides else hop)
                     y, a = y + 1, a + 1
                 sender = ends.sender_E[e]
-                columns.place_A[a], columns.index_A[a] = sender, _layer_index(sender, parent, layers)
-                columns.now_A[a], columns.weight_A[a] = clock, np.exp(-rate * (clock - ends.time_E[e]))
-                columns.rate_A[a] = 0.0 if divides else rate * (hop - 1)
-                columns.divides_A[a] = 1.0 if hop > 1 else 0.0
+                place_A[a], index_A[a] = sender, _layer_index(sender, parent, layers)
+                now_A[a], weight_A[a] = clock, np.exp(-rate * (clock - ends.time_E[e]))
+                rate_A[a] = 0.0 if divides else rate * (hop - 1)
+                divides_A[a] = 1.0 if hop > 1 else 0.0
                 a += 1
         start, v = stop, v + 1
-    return a, y, v
+    of_terms = place_A[:a], index_A[:a], weight_A[:a], rate_A[:a], now_A[:a], divides_A[: a * divides]
+    return (*of_terms, first_T[:y], to_T[:y], place_U[:v], clock_U[:v], gained_U[: v * divides])
 
 
 @compiled
@@ -169,19 +147,14 @@ class DeviceBatch:
     row_U: Tensor
     """The index of each row in the table that it lies in."""
     own: slice
-    """The positions of own rows among these; they lie together, since nodes are sorted and blocks
-    contiguous."""
+    """The positions of own rows among these."""
     terms: Terms
 
     @classmethod
-    def of(
-        cls, ends: Ends, batch: int, nodes_U: Integers, place_U: Integers, rules: LayerRules
-    ) -> "DeviceBatch":
-        is_own = np.flatnonzero(place_U >= 0)
-        own = slice(int(is_own[0]), int(is_own[-1]) + 1) if len(is_own) else slice(0, 0)
-        row_U = np.where(place_U >= 0, place_U, -1 - place_U)
-        nodes, place, row = map(torch.from_numpy, (nodes_U, place_U, row_U))
-        return cls(nodes, place, row, own, Terms.of(ends, batch, rules))
+    def of(cls, plan: RunPlan, batch: int, rules: LayerRules) -> "DeviceBatch":
+        rows_U, own = plan.rows(batch)
+        nodes, places, rows = map(torch.from_numpy, (plan.nodes[batch], plan.places[batch], rows_U))
+        return cls(nodes, places, rows, own, Terms.of(plan.ends, batch, rules))
 
     def tensors(self) -> list[Tensor]:
         return [self.nodes_U, self.place_U, self.row_U, *self.terms]
@@ -196,7 +169,7 @@ def record_terms(
     own_VLD: Tensor, borrowed_VLD: Tensor, clocks: Clocks, terms: Terms, rules: LayerRules
 ) -> None:
     """Replay a batch with torch operations, on any device: one sum for each layer of each receiver."""
-    if not len(terms.place_V):
+    if not len(terms.place_U):
         return
     own_layers, borrowed_layers = own_VLD.flatten(0, 1), borrowed_VLD.flatten(0, 1)
     # 1. weigh
@@ -205,22 +178,25 @@ def record_terms(
         factor_A /= (clocks.degree_V[terms.place_A] * terms.divides_A).clamp_(min=1)
     # 2. add
     layers = own_layers
-    if len(terms.borrowed_Q):
-        parts = (own_layers.index_select(0, terms.own_Q), borrowed_layers.index_select(0, terms.borrowed_Q))
+    if len(terms.from_borrowed):
+        parts = (
+            own_layers.index_select(0, terms.from_own),
+            borrowed_layers.index_select(0, terms.from_borrowed),
+        )
         layers = torch.cat(parts)
-    new_YD = F.embedding_bag(
-        terms.index_A, layers, terms.first_Y, mode="sum", per_sample_weights=factor_A.to(layers.dtype)
+    new_TD = F.embedding_bag(
+        terms.index_A, layers, terms.first_T, mode="sum", per_sample_weights=factor_A.to(layers.dtype)
     )
     # 3. write
     if clocks.keeps_degree:
-        faded_V = torch.exp((clocks.time_V[terms.place_V] - terms.clock_V).mul_(rules.rate_W[0]))
-        clocks.degree_V[terms.place_V] = faded_V.mul_(clocks.degree_V[terms.place_V]).add_(terms.gained_V)
-    clocks.time_V[terms.place_V] = terms.clock_V
-    to_own_YD, to_borrowed_YD = new_YD.split_with_sizes([len(terms.to_own_Y), len(terms.to_borrowed_Y)])
-    if len(to_own_YD):
-        own_layers.index_copy_(0, terms.to_own_Y, to_own_YD)
-    if len(to_borrowed_YD):
-        borrowed_layers.index_copy_(0, terms.to_borrowed_Y, to_borrowed_YD)
+        faded_U = torch.exp((clocks.time_V[terms.place_U] - terms.clock_U).mul_(rules.rate_W[0]))
+        clocks.degree_V[terms.place_U] = faded_U.mul_(clocks.degree_V[terms.place_U]).add_(terms.gained_U)
+    clocks.time_V[terms.place_U] = terms.clock_U
+    to_own_TD, to_borrowed_TD = new_TD.split_with_sizes([len(terms.to_own_T), len(terms.to_borrowed_T)])
+    if len(to_own_TD):
+        own_layers.index_copy_(0, terms.to_own_T, to_own_TD)
+    if len(to_borrowed_TD):
+        borrowed_layers.index_copy_(0, terms.to_borrowed_T, to_borrowed_TD)
 
 
 TermsRecorder = Callable[[Tensor, Tensor, Clocks, Terms, LayerRules], None]
@@ -235,17 +211,3 @@ def terms_recorder_for(device: torch.device, *, triton: bool) -> TermsRecorder:
         if passes_trial(trial, device):
             return record_terms_by_triton
     return record_terms
-
-
-def record_on_device(
-    own_VLD: Tensor,
-    borrowed_VLD: Tensor,
-    ends: Ends,
-    batches: range,
-    clocks: Clocks,
-    rules: LayerRules,
-    record: TermsRecorder = record_terms,
-) -> None:
-    """Replay consecutive batches, one after the other."""
-    for batch in batches:
-        record(own_VLD, borrowed_VLD, clocks, Terms.of(ends, batch, rules), rules)

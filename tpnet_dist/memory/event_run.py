@@ -37,23 +37,6 @@ class BatchEvents:
         columns = zip(*((part.src_B, part.dst_B, part.time_B) for part in parts), strict=True)
         return parts[0] if len(parts) == 1 else cls(*map(torch.cat, map(list, columns)))
 
-    def check(self, num_nodes: int, not_before: float) -> None:
-        """Refuse what would corrupt the memory, before any collective."""
-        check_nodes(self.src_B, num_nodes, "event {row} of the batch: source id")
-        check_nodes(self.dst_B, num_nodes, "event {row} of the batch: destination id")
-        time_B = self.time_B.cpu().numpy()
-        before_B = np.concatenate([[not_before], time_B[:-1]])
-        if not np.isfinite(time_B).all():
-            raise InputError(
-                "a time of the batch is NaN or infinite; convert the log again, which refuses such"
-            )
-        if (time_B < before_B).any():
-            row = int((time_B < before_B).argmax())
-            raise InputError(
-                f"event {row} of the batch: time {time_B[row]} is before {before_B[row]}, "
-                "which is recorded already; feed batches in time order, or reset the memory first"
-            )
-
 
 def partners(of_ends: Integers) -> Integers:
     """Swap what the two ends of each event have."""
@@ -108,17 +91,15 @@ class EventRun:
         return EventRun(self.node_E[here], self.time_E[here], border - border[0])
 
     def check(self, num_nodes: int, not_before: float) -> None:
-        """Refuse what would corrupt the memory; one look at all batches, each by itself only to name one."""
+        """Refuse what would corrupt the memory, before any collective. Batches are checked one by one only to
+        name an event."""
         if self._is_clean(num_nodes, not_before):
             return
         for start, stop in zip(self.border[:-1].tolist(), self.border[1:].tolist(), strict=True):
-            src, dst, time = (
-                self.node_E[start:stop:2],
-                self.node_E[start + 1 : stop : 2],
-                self.time_E[start:stop:2],
-            )
-            BatchEvents(*map(torch.from_numpy, (src, dst, time))).check(num_nodes, not_before)
-            not_before = time[-1] if len(time) else not_before
+            for first, end in ((start, "source"), (start + 1, "destination")):
+                nodes_B = torch.from_numpy(self.node_E[first:stop:2])
+                check_nodes(nodes_B, num_nodes, f"event {{row}} of the batch: {end} id")
+            not_before = _check_times(self.time_E[start:stop:2], not_before)
         raise AssertionError("some batch of a run that is not clean is refused")
 
     def _is_clean(self, num_nodes: int, not_before: float) -> bool:
@@ -128,3 +109,17 @@ class EventRun:
         within = self.node_E.view(np.uint64).max() < num_nodes
         ordered = self.time_E[0] >= not_before and (self.time_E[1:] >= self.time_E[:-1]).all()
         return bool(within and ordered and self.time_E[-1] < np.inf)
+
+
+def _check_times(time_B: Floats, not_before: float) -> float:
+    """Refuse times that go backwards; return the last."""
+    if not np.isfinite(time_B).all():
+        raise InputError("a time of the batch is NaN or infinite; convert the log again, which refuses such")
+    before_B = np.append(not_before, time_B)
+    if (is_before_B := time_B < before_B[:-1]).any():
+        row = int(is_before_B.argmax())
+        raise InputError(
+            f"event {row} of the batch: time {time_B[row]} is before {before_B[row]}, "
+            "which is recorded already; feed batches in time order, or reset the memory first"
+        )
+    return float(before_B[-1])

@@ -130,14 +130,11 @@ class Memory:
 
     def device_batches(self, plan: RunPlan) -> list[DeviceBatch]:
         """Return what reading and recording each batch of a run needs on a GPU, still on the host."""
-        return [self._device_batch(plan, batch) for batch in range(plan.num_batches)]
-
-    def _device_batch(self, plan: RunPlan, batch: int) -> DeviceBatch:
-        return DeviceBatch.of(plan.ends, batch, plan.nodes[batch], plan.places[batch], self.walk.rules)
+        return [DeviceBatch.of(plan, batch, self.walk.rules) for batch in range(plan.num_batches)]
 
     def _sent(self, plan: RunPlan, batch: int) -> DeviceBatch:
         """Send a batch to the device now, where nobody has sent it ahead."""
-        here = self._device_batch(plan, batch)
+        here = DeviceBatch.of(plan, batch, self.walk.rules)
         return here.at(PackedCopy(here.tensors(), self.device).arrive())
 
     def read(
@@ -151,7 +148,8 @@ class Memory:
                 nodes_U, place_U, rows_ULD = sent.nodes_U, sent.place_U, self._gather(sent.row_U, sent.own)
             else:
                 nodes_U, place_U = torch.from_numpy(plan.nodes[batch]), torch.from_numpy(plan.places[batch])
-                rows_ULD = self._gather_by_place(plan.nodes[batch], plan.places[batch])
+                row_U, own = plan.rows(batch)
+                rows_ULD = self._gather(torch.from_numpy(row_U), own)
             clock_U, *degree_U = (column[place_U] for column in self.table.clocks.columns())
             with in_full_float32():
                 products_ULL = _products(rows_ULD) if products else None
@@ -237,13 +235,8 @@ class Memory:
             self._catch_up_by == "auto" and self.columns.is_worthwhile(num_events)
         )
 
-    def _gather_by_place(self, nodes_U: Integers, place_U: Integers) -> Tensor:
-        first, stop = np.searchsorted(nodes_U, (self.first_node, self.stop_node)).tolist()
-        row_U = np.where(place_U >= 0, place_U, -1 - place_U)
-        return self._gather(torch.from_numpy(row_U), slice(first, stop))
-
     def _gather(self, row_U: Tensor, own: slice) -> Tensor:
-        """Gather rows; own ones lie together, since nodes are sorted and blocks contiguous."""
+        """Gather rows, of which those at `own` are own ones."""
         rows_NLD, rows_VLD = self.table.rows_NLD, self.borrowed.rows_VLD
         rows_ULD = rows_NLD.new_empty(len(row_U), *rows_NLD.shape[1:])
         for table, here in (

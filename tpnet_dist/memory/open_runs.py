@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.memory.borrowed_rows import BorrowedRows
 from tpnet_dist.memory.event_run import EventRun, Integers
-from tpnet_dist.memory.run_exchange import ArrangedRun, PendingRun, RunExchange
+from tpnet_dist.memory.run_exchange import ArrangedRun, RunExchange
 from tpnet_dist.memory.run_length import Fit, RunLength
 from tpnet_dist.memory.run_plan import RunPlan, plan_run
 from tpnet_dist.memory.walks import Walk
@@ -36,8 +36,6 @@ class OpenRuns:
         self.walk, self.blocks, self.borrowed, self.length = walk, blocks, borrowed, length
         self.run_exchange, self.exchange = run_exchange, run_exchange.exchange
         self._open: list[_OpenRun] = []
-        self._pending: PendingRun | None = None
-        """The run whose rows are on their way."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -65,7 +63,8 @@ class OpenRuns:
 
     def arrange(self, plan: RunPlan) -> ArrangedRun | None:
         """Stage 2, of runs in the order they were planned; it may be left to the next stage."""
-        run = next(each for each in self._open if each.plan is plan)
+        # a copy, since on a GPU another thread closes runs meanwhile
+        run = next(each for each in self._open.copy() if each.plan is plan)
         if not run.is_arranged:
             if self.exchange.num_ranks > 1:
                 with self.exchange.stats.stage("borrow"):
@@ -83,13 +82,14 @@ class OpenRuns:
         if run is None:
             return
         with self.exchange.stats.stage("borrow"):
-            pending = self._pending or self.run_exchange.lend(run)
-            assert pending.run is run, "rows of another run are on their way"
+            if run.arriving is None:
+                self.run_exchange.lend(run)
             self.borrowed.make_room(plan.num_slots)
             if plan.is_early:
-                self.run_exchange.keep_late(pending)
-            self._pending = self.run_exchange.lend(next_run) if next_run is not None else None
-            self.run_exchange.keep_early(pending)
+                self.run_exchange.keep_late(run)
+            if next_run is not None:
+                self.run_exchange.lend(next_run)
+            self.run_exchange.keep_early(run)
 
     def in_turn(self, plans: Iterator[RunPlan]) -> Iterator[RunPlan]:
         """Yield each run when its rows are here. With several ranks the next is planned by then, so that its
@@ -109,6 +109,7 @@ class OpenRuns:
 
     def drop(self) -> None:
         """Forget the runs that are planned and will not be recorded."""
-        if self._pending is not None:
-            self._pending.arriving.wait()
-        self._pending, self._open = None, []
+        for run in self._open:
+            if run.arranged is not None and run.arranged.arriving is not None:
+                run.arranged.arriving.wait()
+        self._open = []

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from tpnet_dist.distributed.packed_copy import Parcel, Sendable
+from tpnet_dist.distributed.packed_copy import Parcel, Sendable, packed_ahead
 from tpnet_dist.files.read_ahead import read_ahead
 from tpnet_dist.memory.event_run import BatchEvents
 from tpnet_dist.memory.fetched_rows import FetchedRows
@@ -80,7 +80,7 @@ def _fetch_on_device(
 ) -> Iterator[tuple[Note, FetchedRows]]:
     # what was done to the memory so far
     stream.wait_stream(torch.cuda.current_stream(memory.device))
-    runs = read_ahead(_packed(memory, requests), RUNS_AHEAD if prefetch else 0, fill_on_exit=True)
+    runs = packed_ahead(_packed(memory, requests), memory.device, RUNS_AHEAD if prefetch else 0)
     fetched = _launched_on(stream, _fetch_each(memory, runs))
     try:
         for note, rows, ready in _one_ahead(fetched) if prefetch else fetched:
@@ -103,8 +103,6 @@ def _planned(memory: Memory, requests: Iterable[MemoryRequest[Note]]) -> Iterato
 
 
 def _packed(memory: Memory, requests: Iterable[MemoryRequest[Note]]) -> Iterator[_Run[Note]]:
-    # a thread that pins memory has a context, on the first GPU unless it says otherwise
-    torch.cuda.set_device(memory.device)
     for run in _planned(memory, requests):
         memory.runs.arrange(run.plan)
         batches = memory.device_batches(run.plan)

@@ -68,31 +68,6 @@ def reply_bytes(asked: Asked, layer_bytes: int, clock_bytes: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class ArrangedRun:
-    """A run of which every rank knows what it lends to whom."""
-
-    plan: RunPlan
-    fit: Fit
-    """How the rows fit on the rank where they fit least."""
-    lent: tuple[Asked, Asked]
-    """The rows lent to others: early ones and late ones."""
-    kept: tuple[Asked, Asked]
-    places: PackedCopy
-    """The rows of these four in this order, then their layers as rows of a table with a row for each
-    layer."""
-
-
-@dataclass(frozen=True)
-class PendingRun:
-    """A run whose rows are on their way."""
-
-    run: ArrangedRun
-    arriving: Arriving
-    lent_late: "Places"
-    kept: "tuple[Places, Places]"
-
-
-@dataclass(frozen=True)
 class Places:
     """The places, on their device, of rows that are lent or kept."""
 
@@ -107,6 +82,21 @@ class Places:
         return zip(*parts, strict=True)
 
 
+@dataclass
+class ArrangedRun:
+    """A run of which every rank knows what it lends to whom."""
+
+    fit: Fit
+    """How the rows fit on the rank where they fit least."""
+    asked: tuple[Asked, Asked, Asked, Asked]
+    """The rows lent to others, early and late ones, and those kept, early and late ones."""
+    packed: PackedCopy
+    """Of each of these four the rows, and the layers as rows of a table with a row for each layer."""
+    places: tuple[Places, ...] = ()
+    """The same on the device, while early rows are on their way."""
+    arriving: Arriving | None = None
+
+
 class RunExchange:
     """Exchanges the rows of a run: lends this rank's rows, and borrows those of others."""
 
@@ -119,7 +109,7 @@ class RunExchange:
     def arrange(self, plan: RunPlan) -> ArrangedRun:
         """Go through stages 1 and 2, which touch no row, so they may be done ahead and in another thread."""
         asked_of_us, fit = self._ask(plan)
-        lent, kept = asked_of_us.early_and_late(), plan.asked.early_and_late()
+        asked = (*asked_of_us.early_and_late(), *plan.asked.early_and_late())
         stats = self.exchange.stats
         stats.runs += 1
         stats.rows_borrowed += len(plan.asked.row_A)
@@ -127,11 +117,10 @@ class RunExchange:
         num_layers = self.table.rows_NLD.shape[1]
         places = [
             torch.from_numpy(places)
-            for asked in (*lent, *kept)
-            for places in (asked.row_A, asked.layer_index(num_layers))
+            for each in asked
+            for places in (each.row_A, each.layer_index(num_layers))
         ]
-        packed = PackedCopy(places, self.table.rows_NLD.device)
-        return ArrangedRun(plan, fit, lent, kept, packed)
+        return ArrangedRun(fit, asked, PackedCopy(places, self.table.rows_NLD.device))
 
     def _ask(self, plan: RunPlan) -> tuple[Asked, Fit]:
         """Return what others ask of this rank, and how rows fit where they fit least."""
@@ -159,25 +148,27 @@ class RunExchange:
             parts = [np.append(part, more) for part, more in zip(parts, further_parts, strict=True)]
         return Asked.unpacked(np.concatenate(parts), their_counts.tolist()), fit
 
-    def lend(self, run: ArrangedRun) -> PendingRun:
+    def lend(self, run: ArrangedRun) -> None:
         """Stage 3 for rows that are not late; they arrive while others are recorded."""
-        tensors = iter(run.places.arrive())
-        early, lent_late, *kept = (
-            Places(asked, next(tensors), next(tensors)) for asked in (*run.lent, *run.kept)
-        )
-        return PendingRun(run, self._send(early, run.kept[0]), lent_late, (kept[0], kept[1]))
+        tensors = iter(run.packed.arrive())
+        run.places = tuple(Places(asked, next(tensors), next(tensors)) for asked in run.asked)
+        lent, _, kept, _ = run.places
+        run.arriving = self._send(lent, kept)
 
-    def keep_late(self, pending: PendingRun) -> None:
+    def keep_late(self, run: ArrangedRun) -> None:
         """Go through stages 3 and 4 for late rows."""
-        _, late = pending.kept
-        self._keep(late, self._send(pending.lent_late, late.asked).wait())
+        _, lent, _, kept = run.places
+        self._keep(kept, self._send(lent, kept).wait())
 
-    def keep_early(self, pending: PendingRun) -> None:
+    def keep_early(self, run: ArrangedRun) -> None:
         """Stage 4 for the others."""
-        self._keep(pending.kept[0], pending.arriving.wait())
+        (_, _, kept, _), arriving = run.places, run.arriving
+        assert arriving is not None, "rows arrive when they were lent"
+        run.places, run.arriving = (), None
+        self._keep(kept, arriving.wait())
 
-    def _send(self, lent: Places, kept: Asked) -> Arriving:
-        return self.exchange.send(self._pack(lent), self._sizes(lent.asked), self._sizes(kept))
+    def _send(self, lent: Places, kept: Places) -> Arriving:
+        return self.exchange.send(self._pack(lent), self._sizes(lent.asked), self._sizes(kept.asked))
 
     def _sizes(self, asked: Asked) -> list[int]:
         """Return how many bytes travel to or from each rank."""

@@ -101,6 +101,14 @@ class RunPlan:
     def num_batches(self) -> int:
         return len(self.nodes)
 
+    def rows(self, batch: int) -> tuple[Integers, slice]:
+        """Return the index, in the table it lies in, of each row that is read before a batch, and where own
+        rows are among them: together, since nodes are sorted and blocks contiguous."""
+        place_U = self.places[batch]
+        own = np.flatnonzero(place_U >= 0)
+        together = slice(int(own[0]), int(own[-1]) + 1) if len(own) else slice(0, 0)
+        return np.where(place_U >= 0, place_U, -1 - place_U), together
+
 
 def plan_run(
     run: EventRun,

@@ -127,13 +127,13 @@ def record_terms_by_triton(
     own_VLD: Tensor, borrowed_VLD: Tensor, clocks: Clocks, terms: Terms, rules: LayerRules
 ) -> None:
     """Replay a batch, as `record_terms`."""
-    num_receivers, num_terms, num_sums = len(terms.place_V), len(terms.place_A), len(terms.first_Y)
+    num_receivers, num_terms, num_sums = len(terms.place_U), len(terms.place_A), len(terms.first_T)
     if not num_receivers:
         return
     width, num_rows, divides = own_VLD.shape[2], len(clocks.time_V), clocks.keeps_degree
     columns = min(MOST_COLUMNS, triton.next_power_of_2(width))
-    parts, is_gathered = triton.cdiv(width, columns), len(terms.borrowed_Q) > 0
-    factor_A, new_YD = torch.empty_like(terms.weight_A), own_VLD.new_empty(num_sums, width)
+    parts, is_gathered = triton.cdiv(width, columns), len(terms.from_borrowed) > 0
+    factor_A, new_TD = torch.empty_like(terms.weight_A), own_VLD.new_empty(num_sums, width)
     # a kernel that does not read something gets something else: interpreters take no empty tensors
     tables = (_filled(own_VLD, borrowed_VLD), _filled(borrowed_VLD, own_VLD))
     degrees = clocks.degree_V if divides else clocks.time_V
@@ -146,24 +146,24 @@ def record_terms_by_triton(
                 DIVIDES=divides,
             )
         add_terms[(max(num_sums, num_receivers), parts)](
-            *(_filled(new_YD, own_VLD), *tables, factor_A, terms.index_A),
+            *(_filled(new_TD, own_VLD), *tables, factor_A, terms.index_A),
             *(
-                (_filled(terms.own_Q, terms.index_A), terms.borrowed_Q)
+                (_filled(terms.from_own, terms.index_A), terms.from_borrowed)
                 if is_gathered
                 else 2 * (terms.index_A,)
             ),
-            *(terms.first_Y, clocks.time_V, degrees, terms.place_V, terms.clock_V),
-            *(terms.gained_V if divides else terms.clock_V, float(rules.rate_W[0]), num_rows, num_terms),
-            *(num_sums, num_receivers, len(terms.own_Q), width),
+            *(terms.first_T, clocks.time_V, degrees, terms.place_U, terms.clock_U),
+            *(terms.gained_U if divides else terms.clock_U, float(rules.rate_W[0]), num_rows, num_terms),
+            *(num_sums, num_receivers, len(terms.from_own), width),
             COLUMNS=columns,
             GATHERED=is_gathered,
             DIVIDES=divides,
         )
         if num_sums:
-            to_own_Y, to_borrowed_Y = terms.to_own_Y, terms.to_borrowed_Y
+            to_own_T, to_borrowed_T = terms.to_own_T, terms.to_borrowed_T
             write_sums[(num_sums, parts)](
-                *(new_YD, *tables, _filled(to_own_Y, to_borrowed_Y), _filled(to_borrowed_Y, to_own_Y)),
-                *(len(to_own_Y), width),
+                *(new_TD, *tables, _filled(to_own_T, to_borrowed_T), _filled(to_borrowed_T, to_own_T)),
+                *(len(to_own_T), width),
                 COLUMNS=columns,
             )
 

@@ -98,6 +98,8 @@ class LinkBatch:
 
     dropout_keys_B: Tensor | None = field(default=None, metadata=_axes("B"))
     """int64, one per event: what dropout draws by in training. Drawn from torch's generator if None."""
+    dropout_states_BM: Tensor | None = field(default=None, metadata=_axes("BM"))
+    """What an event's first draws by its key go on from, prepared for a device; None: a device makes them."""
 
     prepared: object | None = field(default=None, metadata=_axes(""))
     """The model's preparation of all these events, a dataclass of tensors that go to its device; None: the

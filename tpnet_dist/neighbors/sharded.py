@@ -41,7 +41,7 @@ class ShardedNeighbors(NeighborLookup):
         return Neighbors(*(torch.empty_like(column).index_copy_(0, order_B, column) for column in answers))
 
     def longest(self, queries: Queries, group_B: Tensor, num_groups: int) -> Tensor:
-        """Of the queries of all ranks, which number their groups alike: owners tell all ranks what they
+        """Return the longest history of each group of queries on all ranks: owners tell all ranks what they
         find."""
         # 1. order
         order_B = torch.argsort(queries.node_B, stable=True)

@@ -89,7 +89,9 @@ def usable_device(given: torch.device | str | None) -> torch.device:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:
         raise InputError(f"device is {device}, but torch finds {count} GPUs; give cpu, or another GPU")
-    return device
+    # threads are set to a GPU by its number, and tensors say the number of theirs
+    is_unnumbered = device.type == "cuda" and device.index is None
+    return torch.device("cuda", torch.cuda.current_device()) if is_unnumbered else device
 
 
 def _require_room(config: Config, log: EventLog, capacity: int, device: torch.device) -> None:
@@ -112,7 +114,7 @@ def _require_room(config: Config, log: EventLog, capacity: int, device: torch.de
 
 
 def _draw_strangers(memory: Memory, nodes: range) -> None:
-    """Their random features are the same whatever the capacity: those of nodes that no log has."""
+    """Draw random features of nodes that no log has; they are the same whatever the capacity."""
     features = torch.empty(len(nodes), memory.width)
     fill_projection(features, kind="normal", first_node=_NOBODY, seed=memory.seed, epoch=memory.epoch)
     memory.table.start_from(features, torch.tensor(nodes))

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tpnet_dist.config.keys import Key, config_from, config_keys
+from tpnet_dist.config.keys import RENAMED, Key, config_from, config_keys
 from tpnet_dist.config.model_configs import DEFAULT_MODEL
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
@@ -32,6 +32,7 @@ def config_of(path: Path, said: object) -> Config:
     """Make a configuration of settings by their dotted names, as JSON or a pickle brings them."""
     if not isinstance(said, Mapping):
         raise InputError(f"{path}: its config is {_shown(said)}, but holds settings; {_REMEDY}")
+    said = {RENAMED.get(str(name), str(name)): value for name, value in said.items()}
     try:
         keys = config_keys(said.get("model.name", DEFAULT_MODEL))
     except InputError as error:

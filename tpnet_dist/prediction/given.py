@@ -1,7 +1,7 @@
 """Ids and features as a caller has them, to arrays; what cannot be one is refused."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events.features import Features
 from tpnet_dist.events.raw_ids import Ids
 
+Unknown = Literal["refuse", "score"]
 GivenIds = int | str | Sequence[Any] | npt.NDArray[Any]
 
 
@@ -40,3 +41,15 @@ def same_length(src: GivenIds, dst: GivenIds) -> tuple[Ids, Ids]:
             f"{len(sources):,} sources and {len(destinations):,} destinations; give as many of each"
         )
     return sources, destinations
+
+
+def is_refusing(unknown: str) -> bool:
+    if unknown not in get_args(Unknown):
+        raise InputError(f"unknown is {unknown!r}, but must be one of refuse, score; choose one")
+    return unknown == "refuse"
+
+
+def require_within(name: str, value: int, most: int, why: str) -> None:
+    if not 0 <= value <= most:
+        remedy = "raise it" if value < 0 else "lower it"
+        raise InputError(f"{name} is {value:,}, but must be within 0…{most:,}, {why}; {remedy}")

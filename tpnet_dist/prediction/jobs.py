@@ -57,7 +57,7 @@ class Choice:
 
     k: int
     candidates: Ids | str | None = None
-    """Those themselves, or how they are chosen; None: all."""
+    """Ids of candidates, or how they are chosen; None: all."""
     count: int = DEFAULT_COUNT
     exclude_seen: bool = False
     exclude_self: bool = False
@@ -153,8 +153,9 @@ class Job:
         for block in file.blocks():
             num_rows += len(block)
             is_known = self._note_unknown(block, unknown)
-            with _named(file.path):
-                require_present(self._times(block[is_known]), self.predictor.now)
+            with _named(file.path if block.time is not None or self.at is None else "--at"):
+                times = self._times(block[is_known])
+                require_present(times, self.predictor.now, self.predictor.log.manifest)
         if not num_rows:
             raise InputError(f"{file.path}: holds no {what}; give a file with some")
         self._settle(file.path, what, unknown, num_rows)
@@ -185,7 +186,7 @@ class Job:
                 yield replace(known, src=ids.raw_of(ids.find(known.src, "src")), dst=dst)
 
     def _note_unknown(self, block: FileBlock, unknown: _Unknown) -> npt.NDArray[np.bool_]:
-        """Which rows name known ids alone."""
+        """Note unknown ids; return which rows name known ids alone."""
         is_known = np.ones(len(block), bool)
         columns: list[tuple[Ids | None, Side]] = [(block.src, "src"), (block.dst, "dst")]
         for ids, side in columns:
@@ -230,9 +231,9 @@ def _answered(file: LinkFile, role: Role) -> str:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say in which file it is."""
+def _named(place: Path | str) -> Iterator[None]:
+    """Say in which file, or flag, it is."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{place}: {error}") from error

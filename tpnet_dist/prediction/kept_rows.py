@@ -34,7 +34,7 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class RowsFile:
-    """Where rows are kept, and of which observed events they must be."""
+    """Says where rows are kept, and of which observed events they must be."""
 
     path: Path
     past: str
@@ -43,7 +43,7 @@ class RowsFile:
     """How many there are; rows may know fewer."""
 
     def read(self, key: Mapping[str, Any], until: int) -> KeptRows | None:
-        """None where there is no file yet."""
+        """Read the rows; None if there is no file yet."""
         if not self.path.exists():
             return None
         try:
@@ -75,7 +75,7 @@ def rows_key(trained: Trained, log: EventLog, **of_load: object) -> dict[str, An
 
 
 def write_rows(path: Path, rows: KeptRows, key: Mapping[str, Any], past: str) -> None:
-    """Whole or not at all, with a checksum."""
+    """Write rows with a checksum, whole or not at all."""
     facts = {"events": rows.num_events, "until": rows.recorded_until, "memory_time": rows.memory_time}
     columns = [column.cpu() for column in rows.columns]
     write_state(path, {"rows_of": {**key, "past": past}, **facts, "columns": columns})

@@ -1,14 +1,13 @@
 """Which columns of a file are which: as the command says, as the log's own files had them, or by default."""
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import pyarrow as pa
-
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.preparation import Preparation, TextForm
+from tpnet_dist.prediction.link_formats import open_input
 
 Role = Literal["src", "dst", "time"]
 DEFAULTS: dict[Role, str] = {"src": "src", "dst": "dst", "time": "time"}
@@ -23,7 +22,7 @@ class GivenColumns:
     dst: str | None = None
     time: str | None = None
     preparation: Preparation | None = None
-    """Of the log that the model was trained on."""
+    """The preparation of the log that the model was trained on."""
 
     def find(self, role: Role, names: list[str]) -> str | None:
         """Its name in this file; None if it has no such column."""
@@ -37,7 +36,8 @@ class GivenColumns:
         """What it is called, for a refusal."""
         said: str | None = getattr(self, role)
         own: str | None = getattr(self.preparation, role) if self.preparation else None
-        return said or own or DEFAULTS[role]
+        # a log whose files had no header has positions, which mean nothing in a file with one
+        return said or (own if own and not own.isdigit() else DEFAULTS[role])
 
     def text_form(self, path: Path) -> tuple[TextForm, list[str] | None]:
         """How a text file is written, and names of its columns if its header does not tell them: as the log's
@@ -53,15 +53,15 @@ class GivenColumns:
         have_names = any(known.find(role, fields) is not None for role in ("src", "dst"))
         if not is_by_position or have_names:
             if have_names:
-                return TextForm(delimiter=own.delimiter, has_header=True, comment=own.comment), None
+                return replace(own, has_header=True), None
             return default, None
         return (own, columns) if len(fields) == len(columns) or own.has_header else (default, None)
 
 
 def _first_fields(path: Path, form: TextForm) -> list[str]:
-    """Of the first line that is no comment."""
+    """Return the fields of the first line that is no comment."""
     try:
-        with pa.input_stream(path) as stream:
+        with open_input(path) as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8-sig", errors="replace")
     except OSError:
         return []  # whoever reads it says why

@@ -25,10 +25,11 @@ from tpnet_dist.events.text_columns import (
     cast_or_none,
     formatted_nanoseconds,
     iso_nanoseconds,
+    without_views,
 )
 from tpnet_dist.files.csv_quotes import EventLines, find_open_quote
 from tpnet_dist.prediction.link_columns import GivenColumns, Role
-from tpnet_dist.prediction.link_formats import TEXT, kind_of, typed_batches, typed_columns
+from tpnet_dist.prediction.link_formats import TEXT, kind_of, open_input, typed_batches, typed_columns
 
 ROWS_PER_BLOCK = 20_000
 _BLOCK_BYTES = 4 << 20
@@ -62,7 +63,7 @@ class LinkFile:
     path: Path
     columns: GivenColumns = field(default_factory=GivenColumns)
     roles: tuple[Role, ...] = ("src", "dst")
-    """Of the ids it must have; the first is read as the source."""
+    """The roles of ids that the file must have; the first is read as the source."""
     num_features: int = 0
     """If there must be so many: the log's own feature columns by name, else those beside ids and time."""
 
@@ -150,11 +151,14 @@ class LinkFile:
             return typed_columns(self.path, self._kind)
         if self._text_form[1] is not None:
             return self._text_form[1]
-        with pa.input_stream(self.path) as stream:
-            names = pyarrow.csv.open_csv(
-                EventLines(stream, 0, self._text_form[0].comment), **self._parsing
-            ).schema
-        return list(names.names)
+        return [name.strip() for name in self._header]
+
+    @cached_property
+    def _header(self) -> list[str]:
+        """The names of columns as a text file has them, perhaps with blanks."""
+        with open_input(self.path) as stream:
+            lines = EventLines(stream, 0, self._text_form[0].comment)
+            return list(pyarrow.csv.open_csv(lines, **self._parsing).schema.names)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         wanted = [name for name in (*self.names.values(), *self._feature_names()) if name is not None]
@@ -180,11 +184,13 @@ class LinkFile:
         form, names = self._text_form
         texts = [name for name in self.names.values() if name is not None]
         prepared = self.columns.preparation
-        as_written = prepared is not None and bool(prepared.edge_columns)
+        as_written = form.decimal_comma or (prepared is not None and bool(prepared.edge_columns))
         types = {name: pa.string() if name in texts or as_written else pa.float32() for name in wanted}
+        if names is None:
+            types = {name: types[name.strip()] for name in self._header if name.strip() in types}
         skipped = int(names is not None and form.has_header)
         num_rows = 0
-        with pa.input_stream(self.path) as stream:
+        with open_input(self.path) as stream:
             lines = EventLines(stream, skipped, form.comment)
             for batch in pyarrow.csv.open_csv(
                 pa.PythonFile(lines, "r"),
@@ -195,14 +201,22 @@ class LinkFile:
                 **self._parsing,
             ):
                 num_rows += len(batch)
-                yield batch
+                batch = batch.rename_columns([name.strip() for name in batch.schema.names])
+                yield self._with_points(batch) if form.decimal_comma else batch
         num_lines = lines.count.num_lines() - (names is None)
         if lines.count.num_quotes and (lines.count.num_quotes % 2 or num_lines != num_rows):
             self._require_closed_quotes(form)
 
+    def _with_points(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Write features 0.5 that are written 0,5."""
+        for name in self._feature_names():
+            points = pc.replace_substring(batch.column(name), ",", ".")
+            batch = batch.set_column(batch.schema.get_field_index(name), name, points)
+        return batch
+
     def _require_closed_quotes(self, form: TextForm) -> None:
         """A quote that is not closed makes one value of all rows after it."""
-        with pa.input_stream(self.path) as stream:
+        with open_input(self.path) as stream:
             text = io.TextIOWrapper(
                 io.BufferedReader(stream), encoding="utf-8-sig", errors="replace", newline=""
             )
@@ -238,6 +252,7 @@ class LinkFile:
 
     def _block(self, batch: pa.RecordBatch) -> FileBlock:
         dst = None if self.dst is None else self._ids(batch, self.dst)
+        batch = pa.record_batch([without_views(column) for column in batch.columns], batch.schema.names)
         time = None if self.time is None else self._times(batch.column(self.time))
         features = self._features(batch) if self.num_features else None
         return FileBlock(self._ids(batch, self.src), dst, time, features)
@@ -259,6 +274,13 @@ class LinkFile:
         kind = column.type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return self._times_of_text(pc.utf8_trim_whitespace(column))
+        prepared = self.columns.preparation
+        if prepared is not None and prepared.time_format is not None and pa.types.is_integer(kind):
+            return self._times_of_text(pc.cast(column, pa.string()))  # 20240131
+        if pa.types.is_decimal(kind):
+            column, kind = pc.cast(column, pa.float64()), pa.float64()
+        if pa.types.is_duration(kind) and prepared is not None and prepared.time_unit == kind.unit:
+            column, kind = pc.cast(column, pa.int64()), pa.int64()
         is_usable = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)
         if not is_usable or column.null_count:
             wrong = "a value is missing" if column.null_count else f"it holds {kind}, such as {column[0]}"
@@ -320,7 +342,7 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.float32]:
 
 
 def _dates(nanoseconds: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """In the finer of two units only where need be."""
+    """Return dates, in the finer of two units only if they need it."""
     if (nanoseconds % 1000).any():
         return nanoseconds.view("datetime64[ns]")
     return (nanoseconds // 1000).view("datetime64[us]")

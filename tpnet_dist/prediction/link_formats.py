@@ -9,13 +9,22 @@ import pyarrow.parquet as pq
 
 PARQUET, IPC, STREAM, JSON, TEXT = "Parquet", "Arrow IPC", "Arrow streams", "JSON lines", "CSV with a header"
 _MAGIC = {b"PAR1": PARQUET, b"ARROW1": IPC, b"\xff\xff\xff\xff": STREAM, b"{": JSON}
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 _SUFFIXES = {".parquet": PARQUET, ".feather": IPC, ".arrow": IPC, ".jsonl": JSON, ".ndjson": JSON}
+
+
+def open_input(path: Path) -> pa.NativeFile:
+    """Open a file; whether it is compressed is seen by what it holds, as `convert` does."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    compression = next((name for magic, name in _COMPRESSIONS.items() if start.startswith(magic)), None)
+    return pa.input_stream(path, compression=compression)
 
 
 def kind_of(path: Path) -> str:
     """Tell a file's kind by what it holds, as `convert` does; by its name if that cannot be seen."""
     try:
-        with pa.input_stream(path) as stream:
+        with open_input(path) as stream:
             start = bytes(stream.read(4096)).lstrip(b"\xef\xbb\xbf \t\r\n")
     except (OSError, pa.ArrowException):
         start = b""
@@ -31,7 +40,7 @@ def typed_columns(path: Path, kind: str) -> list[str]:
     if kind == IPC:
         with pa.ipc.open_file(path) as reader:
             return list(reader.schema.names)
-    with pa.input_stream(path) as file:
+    with open_input(path) as file:
         reader = pa.ipc.open_stream(file) if kind == STREAM else pyarrow.json.open_json(file)
         return list(reader.schema.names)
 
@@ -48,17 +57,17 @@ def typed_batches(
         with pa.ipc.open_file(path) as reader:
             yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
     elif kind == STREAM:
-        with pa.input_stream(path) as file, pa.ipc.open_stream(file) as reader:
+        with open_input(path) as file, pa.ipc.open_stream(file) as reader:
             yield from reader
     else:
         yield from _json_batches(path, ids)
 
 
 def _json_batches(path: Path, ids: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    with pa.input_stream(path) as file:
+    with open_input(path) as file:
         schema = pyarrow.json.open_json(file).schema
     texts = pa.schema([(name, pa.string()) for name in ids if pa.types.is_timestamp(schema.field(name).type)])
-    with pa.input_stream(path) as file:
+    with open_input(path) as file:
         yield from pyarrow.json.open_json(
             file, parse_options=pyarrow.json.ParseOptions(explicit_schema=texts)
         )

@@ -36,7 +36,7 @@ class LaterEvents:
 
     columns: list[EventColumns] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    """Of each time that events were recorded, how many."""
+    """How many events were recorded each time."""
     features: list[Features] = field(default_factory=list)
 
 
@@ -145,7 +145,7 @@ class Past:
         self.memory_time = float(self.log.seconds(new.time[-1:])[0])
 
     def _borders(self, times: Times, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Where batches begin, and where the last one ends; no batch goes beyond what came at a time."""
+        """Return where batches begin, and where the last one ends; a batch holds events of one call only."""
         parts, first = [np.zeros(1, np.int64)], 0
         for size in sizes:
             # plans take longer than such a part itself

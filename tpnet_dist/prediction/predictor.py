@@ -8,9 +8,8 @@ predictor.observe(["ann"], ["x"], [now])                    # from here on score
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,37 +21,29 @@ from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.events.features import Features
 from tpnet_dist.events.raw_ids import UNKNOWN, Dense, Ids, RawIds, Side, some_of
 from tpnet_dist.events.reader import EventLog
+from tpnet_dist.events.shards import Times
 from tpnet_dist.prediction.build import Parts, build_parts, usable_device
 from tpnet_dist.prediction.candidates import DEFAULT_COUNT, STRATEGIES, CandidateChoice, Strategy
-from tpnet_dist.prediction.given import GivenIds, as_ids, as_rows, same_length
+from tpnet_dist.prediction.given import (
+    GivenIds,
+    Unknown,
+    as_ids,
+    as_rows,
+    is_refusing,
+    require_within,
+    same_length,
+)
 from tpnet_dist.prediction.kept_rows import RowsFile, rows_key, write_rows
 from tpnet_dist.prediction.link_scorer import Logits
-from tpnet_dist.prediction.ranking import Best, everywhere
+from tpnet_dist.prediction.ranking import Best, TopK, everywhere, require_k, some_at_a_time
 from tpnet_dist.prediction.saved_events import load_later, save_state
 from tpnet_dist.prediction.times import GivenTimes, as_times, require_order, require_present
 from tpnet_dist.prediction.trained import Trained, open_trained
 
-Unknown = Literal["refuse", "score"]
-
 DEFAULT_CAPACITY, MAX_CAPACITY = 1000, 1 << 30
-LINKS_HELD = 1 << 20
-"""Scores of several sources that are kept at a time."""
 _UNCALIBRATED = Calibration(slope=1.0, offset=0.0, events=0)
 _EARLIER = "ask about times from then on, or load with an earlier until"
-
-
-@dataclass(frozen=True)
-class TopK:
-    """Holds the best destinations of each source, best first."""
-
-    destinations: npt.NDArray[Any]
-    """(sources, k), by the user's ids."""
-    scores: Logits
-    """(sources, k), logits, unless probabilities were asked for."""
-    probabilities: Logits
-    """(sources, k), as `Predictor.probabilities` has them."""
-    found: npt.NDArray[np.bool_]
-    """(sources, k); False where fewer than k destinations were left."""
+_SCORE_THEM = 'correct them, or pass unknown="score" to score them as nodes without history'
 
 
 class Predictor:
@@ -69,10 +60,11 @@ class Predictor:
 
     def __repr__(self) -> str:
         trained, log, past = self.trained, self.log, self._past
+        num_nodes = log.num_nodes + len(self.ids.newcomers)
         return (
             f"Predictor({trained.config.model.title} of {trained.path}, seed {trained.seed}, epoch "
             f"{trained.epoch + 1}; {past.until:,} of {len(log):,} events of {log.folder}, "
-            f"{self.num_observed:,} observed; {log.num_nodes:,} nodes; now {self.now}; "
+            f"{self.num_observed:,} observed; {num_nodes:,} nodes; now {self.now}; "
             f"{self.about_probabilities()})"
         )
 
@@ -116,8 +108,8 @@ class Predictor:
             until, as_evaluated = int(saved["until"]), bool(saved["as_evaluated"])
             capacity = max(capacity, int(saved["capacity"]))
         until = len(log) if until is None else until
-        _require_within("until", until, len(log), "the events of the log")
-        _require_within("capacity", capacity, MAX_CAPACITY, "so that ids stay small")
+        require_within("until", until, len(log), "the events of the log")
+        require_within("capacity", capacity, MAX_CAPACITY, "so that ids stay small")
         chosen = usable_device(device)
         key = rows_key(
             trained, log, until=until, as_evaluated=as_evaluated, capacity=capacity, device=chosen.type
@@ -172,8 +164,8 @@ class Predictor:
         return f"probabilities calibrated on {calibration.events:,} events of validation"
 
     def probabilities(self, logits: Logits) -> Logits:
-        """From 0 to 1: that this, and not one random destination, is the true link; how often links come
-        about at all is not in it. Calibrated on events of validation, if the run is finished."""
+        """Return probabilities that this, and not one random destination, is the true link. They do not
+        say how often links come about. They are calibrated on events of validation if the run is finished."""
         calibration = self.trained.calibration or _UNCALIBRATED
         return calibration.probabilities(logits)
 
@@ -193,12 +185,12 @@ class Predictor:
         all.
         """
         sources, destinations = same_length(src, dst)
-        if _is_refusing(unknown):
+        if is_refusing(unknown):
             self._require_known(sources, "src", "sources")
             self._require_known(destinations, "dst", "destinations")
         src_B, dst_B = self.ids.find_links(sources, destinations)
         times = as_times(time, self.log.manifest, len(src_B))
-        require_present(times, self.now, _EARLIER)
+        require_present(times, self.now, self.log.manifest, _EARLIER)
         logits_B = self._scorer.logits(src_B, dst_B[:, None], times)[:, 0]
         return self.probabilities(logits_B) if probability else logits_B
 
@@ -224,16 +216,16 @@ class Predictor:
         source has had an event with, without the source itself. `probability`, `unknown`: as for `score`.
         """
         sources = as_ids(src)
-        if _is_refusing(unknown):
+        if is_refusing(unknown):
             self._require_known(sources, "src", "sources")
         times = as_times(time, self.log.manifest, len(sources))
-        require_present(times, self.now, _EARLIER)
+        require_present(times, self.now, self.log.manifest, _EARLIER)
         source_B = self.ids.find_sources(sources)
         strategy, target_C = self._among(candidates)
         most = len(target_C) if strategy is None else min(count, len(target_C))
-        _require_k(k, most)
+        require_k(k, most)
         best = Best.empty(len(sources), k)
-        for here in _some_at_a_time(len(sources), most):
+        for here in some_at_a_time(len(sources), most):
             some = source_B[here]
             without = self._without(some, seen=exclude_seen, itself=exclude_self)
             if strategy is None:
@@ -256,9 +248,9 @@ class Predictor:
             raise InputError(
                 f"{self.trained.config.model.title} keeps no rows of nodes; train a model that does, as TPNet"
             )
-        self._require_known(nodes, side, "ids")
+        self._require_known(nodes, side, "ids", "correct them, or leave them away")
         times = as_times(self.now if time is None else time, self.log.manifest, len(nodes))
-        require_present(times, self.now, _EARLIER)
+        require_present(times, self.now, self.log.manifest, _EARLIER)
         dense = torch.from_numpy(self.ids.find(nodes, side))
         rows = memory.look(torch.from_numpy(np.unique(dense.numpy())), products=False)
         seconds = torch.from_numpy(self.log.seconds(times)).to(rows.clock_U.device)
@@ -274,11 +266,7 @@ class Predictor:
         batches, whose events see the rows before the batch; with `timestamps` batching, give events of equal
         times together. `features`: a row for each event, if the log has edge features. All or nothing.
         """
-        sources, destinations = same_length(src, dst)
-        times = as_times(time, self.log.manifest, len(sources))
-        require_order(times, self.now, "event")
-        rows = None if features is None else as_rows(features)
-        self._past.check_features(rows, len(sources))
+        sources, destinations, times, rows = self._events(src, dst, time, features)
         self._past.add(*self.ids.admit_links(sources, destinations), times, rows)
         if not self._holds_back:
             self._past.record()
@@ -310,6 +298,11 @@ class Predictor:
         if candidates is None or (isinstance(candidates, str) and candidates in STRATEGIES):
             chosen = None if candidates in (None, "all") else str(candidates)
             return chosen, self.ids.destinations()
+        if isinstance(candidates, str):
+            raise InputError(
+                f"candidates is {candidates!r}, but must be one of {', '.join(STRATEGIES)}, or a list of "
+                "ids; choose one of these"
+            )
         return None, self._known(candidates)
 
     def _without(self, source_B: Dense, *, seen: bool, itself: bool) -> list[Dense] | None:
@@ -321,14 +314,11 @@ class Predictor:
             return left_out
         return [np.append(some, source) for some, source in zip(left_out, source_B, strict=True)]
 
-    def _require_known(self, ids: Ids, side: Side, what: str) -> None:
+    def _require_known(self, ids: Ids, side: Side, what: str, remedy: str = _SCORE_THEM) -> None:
         is_unknown = self.ids.find(ids, side) == UNKNOWN
         if is_unknown.any():
             named = list(dict.fromkeys(ids[is_unknown].tolist()))
-            raise InputError(
-                f"{len(named):,} {what} are unknown ({some_of(named)}); correct them, or pass "
-                'unknown="score" to score them as nodes without history'
-            )
+            raise InputError(f"{len(named):,} {what} are unknown ({some_of(named)}); {remedy}")
 
     def repeat(
         self,
@@ -340,11 +330,7 @@ class Predictor:
     ) -> None:
         """Calls of `observe` with so many events each, at once: faster by far, and the same to the last
         bit."""
-        sources, destinations = same_length(src, dst)
-        times = as_times(time, self.log.manifest, len(sources))
-        require_order(times, self.now, "event")
-        rows = None if features is None else as_rows(features)
-        self._past.check_features(rows, len(sources))
+        sources, destinations, times, rows = self._events(src, dst, time, features)
         self._past.repeat(*self.ids.admit_in_turn(sources, destinations, sizes), times, rows, sizes)
 
     def keep_rows(self, path: Path, past: str) -> int:
@@ -355,6 +341,17 @@ class Predictor:
         write_rows(path, rows, self._rows_key, past)
         return rows.num_events
 
+    def _events(
+        self, src: GivenIds, dst: GivenIds, time: GivenTimes, features: npt.ArrayLike | None
+    ) -> tuple[Ids, Ids, Times, Features | None]:
+        """Return events as arrays; refuse what cannot be observed."""
+        sources, destinations = same_length(src, dst)
+        times = as_times(time, self.log.manifest, len(sources))
+        require_order(times, self.now, "event")
+        rows = None if features is None else as_rows(features)
+        self._past.check_features(rows, len(sources))
+        return sources, destinations, times, rows
+
     def _known(self, candidates: GivenIds) -> Dense:
         """Return the candidates in their order, each once; refuse unknown ones."""
         ids = as_ids(candidates)
@@ -364,26 +361,3 @@ class Predictor:
             raise InputError(f"{len(unknown):,} candidates are unknown ({some_of(unknown)}); leave them away")
         _, first = np.unique(dense_C, return_index=True)
         return dense_C[np.sort(first)]
-
-
-def _require_within(name: str, value: int, most: int, why: str) -> None:
-    if not 0 <= value <= most:
-        remedy = "raise it" if value < 0 else "lower it"
-        raise InputError(f"{name} is {value:,}, but must be within 0…{most:,}, {why}; {remedy}")
-
-
-def _some_at_a_time(num_sources: int, num_targets: int) -> Iterator[slice]:
-    some = max(1, LINKS_HELD // num_targets)
-    return (slice(start, start + some) for start in range(0, num_sources, some))
-
-
-def _is_refusing(unknown: str) -> bool:
-    if unknown not in get_args(Unknown):
-        raise InputError(f"unknown is {unknown!r}, but must be one of refuse, score; choose one")
-    return unknown == "refuse"
-
-
-def _require_k(k: int, most: int) -> None:
-    if not 1 <= k <= most:
-        remedy = "raise it" if k < 1 else "lower it, or give more candidates"
-        raise InputError(f"k is {k:,}, but must be within 1…{most:,}, the candidates; {remedy}")

@@ -1,14 +1,33 @@
 """The k best of scored candidates, row by row."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tpnet_dist.errors import InputError
 from tpnet_dist.events.raw_ids import Dense
 from tpnet_dist.prediction.candidates import IsThere, Targets
 from tpnet_dist.prediction.link_scorer import Logits
+
+LINKS_HELD = 1 << 20
+"""Scores of several sources that are kept at a time."""
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Holds the best destinations of each source, best first."""
+
+    destinations: npt.NDArray[Any]
+    """(sources, k), by the user's ids."""
+    scores: Logits
+    """(sources, k), logits, unless probabilities were asked for."""
+    probabilities: Logits
+    """(sources, k), as `Predictor.probabilities` has them."""
+    found: npt.NDArray[np.bool_]
+    """(sources, k); False where fewer than k destinations were left."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,18 @@ def everywhere(
     if without_B is None or not num_sources:
         return target_BC, None
     return target_BC, np.stack([~np.isin(target_C, without) for without in without_B])
+
+
+def some_at_a_time(num_sources: int, num_targets: int) -> Iterator[slice]:
+    """Yield slices of sources whose scores are held at once."""
+    some = max(1, LINKS_HELD // num_targets)
+    return (slice(start, start + some) for start in range(0, num_sources, some))
+
+
+def require_k(k: int, most: int) -> None:
+    if not 1 <= k <= most:
+        remedy = "raise it" if k < 1 else "lower it, or give more candidates"
+        raise InputError(f"k is {k:,}, but must be within 1…{most:,}, the candidates; {remedy}")
 
 
 def _best(scores_C: Logits, k: int) -> npt.NDArray[np.int64]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import Manifest
 from tpnet_dist.events.shards import Times
-from tpnet_dist.events.unix_times import are_unix_times
+from tpnet_dist.events.unix_times import are_unix_times, date_of
 
 GivenTimes = int | float | np.datetime64 | datetime | Sequence[Any] | npt.NDArray[Any]
 
@@ -76,10 +76,18 @@ def _too_large(time: Any) -> InputError:  # noqa: ANN401 — whatever a list hol
     return InputError(f"time {shown} is too large, as times have 64 bits; write it as the log's times are")
 
 
+def _were_dates(manifest: Manifest) -> bool:
+    """Return whether the log was converted from dates, of any century."""
+    kept = manifest.preparation
+    if kept is None or kept.options.get("time_step") is not None:
+        return False
+    return kept.time_unit == "iso" or kept.time_format is not None
+
+
 def _ticks_of(dates: npt.NDArray[Any], manifest: Manifest) -> npt.NDArray[Any]:
-    """Since 1970, with fractions where the log has such."""
+    """Return ticks since 1970, with fractions if the log has them."""
     first, last, unit = manifest.first_time, manifest.last_time, manifest.time_unit
-    if not are_unix_times(first, last, manifest.seconds_per_tick):
+    if not (_were_dates(manifest) or are_unix_times(first, last, manifest.seconds_per_tick)):
         raise InputError(
             f"time {dates.flat[0]} is a date, but this log's times, {first} to {last} {unit}, are not "
             "counted since 1970; give numbers as the log has them"
@@ -116,7 +124,19 @@ def require_order(times: Times, now: float, what: str) -> None:
         )
 
 
-def require_present(times: Times, now: float, remedy: str = "ask about times from then on") -> None:
+def require_present(
+    times: Times, now: float, manifest: Manifest, remedy: str = "ask about times from then on"
+) -> None:
     """Refuse to score what lies in the past: rows and neighbours are those of now."""
     if len(times) and (earliest := times.min()) < now:
-        raise InputError(f"time {earliest} is before {now}, the time of the last event recorded; {remedy}")
+        raise InputError(
+            f"time {_dated(earliest, manifest)} is before {_dated(now, manifest)}, the time of the last "
+            f"event recorded; {remedy}"
+        )
+
+
+def _dated(time: float, manifest: Manifest) -> str:
+    """Show a time with its date, if the log has dates."""
+    tick = manifest.seconds_per_tick
+    is_date = time >= 0 and are_unix_times(manifest.first_time, manifest.last_time, tick)
+    return f"{time} ({date_of(time * tick)})" if is_date else f"{time}"

@@ -14,9 +14,9 @@ from tpnet_dist.evaluation.calibration import Calibration
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.models.registry import spec_of
 from tpnet_dist.prediction.checkpoint_rules import calibration_of, config_of, number_of, saved_of
-from tpnet_dist.training.checkpoint import BEST_NAME, progress_of
+from tpnet_dist.training.checkpoint import BEST_NAME, progress_of, read_best
 from tpnet_dist.training.run_folder import RunFolder
-from tpnet_dist.training.step_folder import FORMAT, MANIFEST_NAME, DamagedCheckpoint, read_facts, read_tensors
+from tpnet_dist.training.step_folder import MANIFEST_NAME, DamagedCheckpoint, read_facts, read_tensors
 from tpnet_dist.training.weights_file import read_state
 
 
@@ -116,15 +116,10 @@ def _of_run(run: RunFolder, seed: int | None) -> Trained:
         )
     results = run.results()
     calibration = results.seeds[seed].calibration if results and seed in results.seeds else None
-    return replace(_of_file(path, read_state(path)), config=config, calibration=calibration)
+    return replace(_of_file(path, read_best(path)), config=config, calibration=calibration)
 
 
 def _of_file(path: Path, state: Mapping[str, Any]) -> Trained:
-    if state.get("format", FORMAT) != FORMAT:
-        raise InputError(
-            f"{path}: it has format {state['format']}, and this version reads {FORMAT}; "
-            "use the version it was made with"
-        )
     saved = saved_of(path, state.get("predictor"))
     return Trained(
         path,

@@ -31,7 +31,7 @@ class ShownRun:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs; those of the same name are told apart by their paths, and models by their titles."""
+    """Read the runs; those of the same name are distinguished by their paths, and models by their titles."""
     runs = [read_run(folder) for folder in folders]
     names = Counter(run.name for run in runs)
     named = [

@@ -31,7 +31,7 @@ class RunRow:
     state: str
     """`finished`, `running`, or where it stopped."""
     seconds: float
-    """Of training and validation, over all processes and seeds."""
+    """Seconds of training and validation, over all processes and seeds."""
     finished: str | None
     val_ap: float | None
     test_ap: float | None

@@ -166,7 +166,7 @@ def _log_id(run: Run) -> str | None:
 
 
 def _shown(key: str, runs: Sequence[Run]) -> list[object]:
-    """Return the values of a setting; logs that lie, or lay, in one folder are told apart by their ids."""
+    """Return the values of a setting; logs that lie, or lay, in one folder are distinguished by their ids."""
     values = [values_of(run.config).get(key, GAP) for run in runs]
     if len(set(map(repr, values))) > 1:
         return values

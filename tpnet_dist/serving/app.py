@@ -148,7 +148,7 @@ def _of_validation(request: Request, error: Exception) -> JSONResponse:
 
 
 def _place(where: Sequence[int | str]) -> str:
-    """Of the first field and position that a rule is about; which kind of value was tried is left away."""
+    """Return the first field and position that a rule is about, without the kind of value that was tried."""
     field, *inner = where[1:] or ("",)
     positions = itertools.takewhile(lambda part: isinstance(part, int), inner)
     return f"{field!s:.60}" + "".join(f"[{position}]" for position in positions)

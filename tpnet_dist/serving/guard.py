@@ -37,7 +37,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Rules:
-    """Of one server."""
+    """Holds the rules of one server."""
 
     token: str | None
     """None: whoever can reach this address may ask."""
@@ -87,7 +87,7 @@ class Rules:
 
 
 class Guard:
-    """Around an application. Bodies are read whole before they are handed on."""
+    """Guards an application. Bodies are read whole before they are handed on."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ def is_loopback(host: str) -> bool:
 
 
 def name_of(host: str) -> str:
-    """Of a Host header: without the port."""
+    """Return the name in a Host header, without the port."""
     return host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0].lower()
 
 

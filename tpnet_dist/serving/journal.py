@@ -18,10 +18,23 @@ from typing import Any, BinaryIO
 
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write
+from tpnet_dist.files.stored_json import parse_json
+from tpnet_dist.files.typed_json import from_json
 
 _FORMAT = 1
 _ROOM = 1 << 20
 _AROUND = len(b"01234567 []\n")
+_COLUMNS = ("src", "dst", "time", "features")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    """Holds what the first line says."""
+
+    format: int
+    id: str
+    log: str
+    events: int
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,7 @@ class Journal:
             self._room = end + _ROOM
 
     def commit(self, calls: Sequence[bytes]) -> None:
-        """These calls are on disk when it returns; room for them must have been reserved."""
+        """Write these calls and sync: they are on disk on return. Room for them must have been reserved."""
         line = _line(b"[" + b",".join(calls) + b"]")
         self._file.seek(self.size)
         written = 0
@@ -140,8 +153,11 @@ def read_journal(path: Path) -> FoundJournal:
     calls = ObservedCalls()
     with path.open("rb") as file:
         first = next(file, b"")
-        header = _content(first)
-        if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        try:
+            header = from_json(_Header, _content(first))
+        except InputError:
+            header = None
+        if header is None or header.format != _FORMAT:
             raise InputError(
                 f"{path}: is no file of observed events of this version; restore it, or move it away to "
                 "begin anew"
@@ -151,20 +167,37 @@ def read_journal(path: Path) -> FoundJournal:
             if (commit := _content(line)) is None:
                 _require_unfinished(path, size, file)
                 break
+            if not (isinstance(commit, list) and all(map(_is_call, commit))):
+                raise InputError(
+                    f"{path}: holds no events at byte {size:,}; restore the file, or move it away to begin "
+                    "anew"
+                )
             for call in commit:
                 calls.add(call)
             size += len(line)
-    return FoundJournal(header["id"], PastOfLog(header["log"], header["events"]), calls, size)
+    return FoundJournal(header.id, PastOfLog(header.log, header.events), calls, size)
+
+
+def _is_call(found: object) -> bool:
+    """Whether it has columns of one length."""
+    if not isinstance(found, dict) or not {"src", "dst", "time"} <= found.keys() <= set(_COLUMNS):
+        return False
+    return all(isinstance(column, list) and len(column) == len(found["src"]) for column in found.values())
 
 
 def _content(line: bytes) -> Any:  # noqa: ANN401 — whatever JSON holds
-    """None if the line is not whole."""
+    """Return what a line holds: None if it is not whole, an empty object if it is, but no JSON."""
     checksum, content = line[:8], line[9:-1]
-    return json.loads(content) if line.endswith(b"\n") and checksum == b"%08x" % zlib.crc32(content) else None
+    if not (line.endswith(b"\n") and checksum == b"%08x" % zlib.crc32(content)):
+        return None
+    try:
+        return parse_json(content)
+    except InputError:
+        return {}
 
 
 def _require_unfinished(path: Path, size: int, rest: Iterator[bytes]) -> None:
-    """Only the last commit can be cut short by a crash: whole ones after it say that the file was damaged."""
+    """Refuse whole commits after one that is cut short: a crash cuts only the last, so this is damage."""
     if any(_content(line) is not None for line in rest):
         raise InputError(
             f"{path}: is damaged at byte {size:,}, and whole events follow; restore the file, or move it "

@@ -34,8 +34,10 @@ class Observer:
     """Told of each commit."""
 
     def observe(self, requests: Sequence[ObserveRequest]) -> list[Result]:
-        """Each is taken whole or not at all, in their order. OSError: nobody knows what is on disk, and the
-        process must end; its next start goes on from what is."""
+        """Take each request whole or not at all, in their order.
+
+        OSError: nobody knows what is on disk, and the process must end; its next start goes on from what is.
+        """
         results: list[Result] = []
         calls: list[bytes] = []
         for request in requests:

@@ -45,7 +45,7 @@ class Links:
 
 
 class PieceSize:
-    """As many links as take about so long on this machine, whatever it is."""
+    """Chooses how many links to score at once, so that a piece takes about as long on any machine."""
 
     def __init__(self) -> None:
         self.links = FEWEST
@@ -160,7 +160,7 @@ def require_as_many(src: Ids, dst: Ids) -> None:
 
 def present_times(predictor: Predictor, given: Any, count: int) -> Times:  # noqa: ANN401 — see moments_of
     times = times_of(predictor, predictor.now if given is None else given, count)
-    require_present(times, predictor.now)
+    require_present(times, predictor.now, predictor.log.manifest)
     return times
 
 
@@ -180,7 +180,7 @@ def _require_known(predictor: Predictor, given: Mapping[Side, Ids]) -> None:
 
 
 def _candidates(predictor: Predictor, given: Sequence[int | str] | None) -> Ids:
-    """Each once, in their order."""
+    """Return the candidates, each once, in their order."""
     if given is None:
         return predictor.ids.raw_of(predictor.ids.destinations())
     ids = as_ids(given)

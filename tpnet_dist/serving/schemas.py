@@ -67,7 +67,7 @@ class TopKRequest(Request):
     count: Annotated[StrictInt, Field(ge=1, le=MOST_CHOSEN)] = Field(
         MOST_CHOSEN, description="How many candidates are chosen for each source."
     )
-    exclude_seen: StrictBool = Field(False, description="Leave out whom the source has had an event with.")
+    exclude_seen: StrictBool = Field(False, description="Leave out partners that the source has had.")
     exclude_self: StrictBool = Field(False, description="Leave out the source itself.")
     probability: StrictBool = Field(False, description="Probabilities instead of logits.")
     unknown: Unknown = Field("refuse", description="Rank for sources that nobody knows too.")

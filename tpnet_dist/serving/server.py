@@ -54,7 +54,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: ServerSettings, say: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT: then answer what was asked, sync, keep rows."""
+    """Serve until SIGTERM or SIGINT; then answer what was asked, sync, and keep rows."""
     # an address that cannot be had is not to be found out after loading
     with bound_socket(settings.host, settings.port) as listener:
         say(f"loading {settings.run}")

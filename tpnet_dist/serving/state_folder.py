@@ -35,7 +35,7 @@ class ServedState:
     say: Callable[[str], None]
 
     def keep_rows(self) -> None:
-        """They only save time: what hinders it is said and no more."""
+        """Keep rows. They only save time, so an error is reported and ignored."""
         if self.predictor.num_events <= self.kept_events:
             return
         path = self.folder / ROWS

@@ -36,7 +36,7 @@ Request = ScoreRequest | TopKRequest | ObserveRequest
 
 
 class Busy(Exception):
-    """As many requests wait as may."""
+    """Raised when the queue of requests is full."""
 
     def __str__(self) -> str:
         return "too many requests wait; try again later"
@@ -70,7 +70,7 @@ class Job:
 
 @dataclass
 class Waiting:
-    """By how they are answered, each in order of arrival."""
+    """Holds waiting requests by how they are answered, each in order of arrival."""
 
     events: deque[Job] = field(default_factory=deque)
     short: deque[Job] = field(default_factory=deque)
@@ -162,7 +162,7 @@ class Worker:
             self.failed()
 
     def _wait(self) -> bool:
-        """Until there is something to do; False when all is done and no more will come."""
+        """Wait until there is something to do; return False when all is done and no more will come."""
         with self._condition:
             self._condition.wait_for(lambda: self._stops or self._current or len(self._waiting))
             return bool(self._current or len(self._waiting))

@@ -19,6 +19,7 @@ from torch.utils.flop_counter import flop_registry
 
 from tpnet_dist.config.log_shape import LogShape
 from tpnet_dist.config.schema import Config
+from tpnet_dist.models.common.dropout import with_dropout_states
 from tpnet_dist.models.common.host_forms import plain_forms
 from tpnet_dist.models.common.loss import links_loss, split_logits
 from tpnet_dist.models.link_batch import Hop, LinkBatch
@@ -29,6 +30,7 @@ _FEW, _MORE = 4, 12
 """The numbers of events of the two slices."""
 _SPECIAL = ("gelu", "log1p", "exp", "cos", "sin", "tanh", "sigmoid", "softplus", "rsqrt")
 _GATHERS = ("index", "gather", "embedding")
+_NOTHING_STARTED = ("empty", "empty_like", "new_empty", "_unsafe_view", "promote_types")
 _ENDS = 3
 """The ends of an event in training: source, destination, negative."""
 
@@ -77,7 +79,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         written, read = list(_tensors(out)), list(_tensors((args, kwargs)))
         moved = sum(tensor.nbytes for tensor in (*written, *read))
-        self.operations += 1
+        self.operations += func._overloadpacket.__name__ not in _NOTHING_STARTED
         self.largest = max([self.largest, *(tensor.nbytes for tensor in written)])
         count_flops = flop_registry.get(_not_in_place(func))
         if count_flops is not None:
@@ -132,12 +134,15 @@ def _of_slice(config: Config, log: LogShape, num_events: int, act: Act, on_gpu: 
 def _count(config: Config, log: LogShape, num_events: int, act: Act, on_gpu: bool = False) -> Cost:
     model, query = _model(config, log), few_events(config, log, num_events)
     prepare = spec_of(config).prepare
+    if on_gpu:
+        query = with_dropout_states(query)
     if on_gpu and prepare is not None:
         query = replace(query, prepared=prepare(config, query))
     with plain_forms() if on_gpu else nullcontext():
         if on_gpu:
-            # places of masks are made once and kept
+            # places of masks are made once and kept; gradients are new in every step
             act(model, query)
+            model.zero_grad()
         with _Counter() as counter:
             saved = act(model, query)
     return Cost(

@@ -86,7 +86,7 @@ class RankBytes(NeededBytes):
     rows_on: Place = "device"
 
     def place_of(self, name: str) -> Place:
-        """Where a part lies beside a GPU."""
+        """Return where a part lies if ranks have a GPU."""
         return self.rows_on if name in _WITH_ROWS else "host" if name in _ON_HOST else "device"
 
     def on(self, place: Place, device: Device) -> int:

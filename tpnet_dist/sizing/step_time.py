@@ -24,7 +24,7 @@ _PASSES_OF_ADAM = 12
 """Passes over the weights: gradient, weight and two moments, read and written, and what lies between."""
 _PASSES_OVER_ROWS = 6
 """Lent, sent, received, kept, read by the model, written back."""
-OPERATIONS_BESIDE_MODEL = 55
+OPERATIONS_BESIDE_MODEL = 72
 """Kernels of a batch on a GPU beside the model's: rows read and recorded, factors, gradients, Adam. With the
 model's they come to what the emulated device counts of a step (`tests/cuda/test_step_counts.py`)."""
 HOST_BYTES_PER_SECOND = 1e10

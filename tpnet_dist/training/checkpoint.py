@@ -152,17 +152,7 @@ class CheckpointFolder:
         return checked(replace(progress, best_epoch=best.get("epoch", -1), best_ap=best["val_ap"]), BEST_NAME)
 
     def _read_best(self) -> dict[str, Any]:
-        state = read_state(self.folder / BEST_NAME)
-        if missing := {"format", "model", "epoch", "log_id"} - state.keys():
-            raise InputError(
-                f"{self.folder / BEST_NAME}: lacks {', '.join(sorted(missing))}, so no run wrote it; "
-                "put the run's own file back, or train anew"
-            )
-        if state["format"] != FORMAT:
-            raise InputError(
-                f"{self.folder / BEST_NAME}: it has format {state['format']}, and this version reads "
-                f"{FORMAT}; use the version it was made with"
-            )
+        state = read_best(self.folder / BEST_NAME)
         self._require_same_log(self.folder / BEST_NAME, state["log_id"])
         return state
 
@@ -176,6 +166,17 @@ class CheckpointFolder:
     def _steps(self) -> list[Path]:
         """Return the folders of checkpoints in the order they were written."""
         return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
+
+
+def read_best(path: Path) -> dict[str, Any]:
+    """Read the best weights of a run."""
+    state = read_state(path)
+    if missing := {"format", "model", "epoch", "log_id"} - state.keys():
+        raise InputError(
+            f"{path}: lacks {', '.join(sorted(missing))}, so no run wrote it; put the run's own file back, "
+            "or train anew"
+        )
+    return state
 
 
 def newest_step_facts(folder: Path) -> dict[str, Any] | None:

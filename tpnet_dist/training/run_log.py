@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpnet_dist.files.stored_json import sealed_line
+from tpnet_dist.files.user_paths import require_file
 from tpnet_dist.training.loggers import Logger, numbers_of, open_logger
 from tpnet_dist.training.metrics_file import METRICS_NAME, EpochLine, StepLine, last_line, read_lines
 
@@ -32,6 +33,7 @@ class RunLog:
         self._folder, self._names, self._settings, self._say = folder, loggers, settings or {}, say
         self._loggers: list[Logger] = []
         self._started: float | None = None
+        require_file(folder / METRICS_NAME, "metrics")
         self._lines = (folder / METRICS_NAME).open("a", buffering=1)
         self._scalars: SummaryWriter | None = None
 

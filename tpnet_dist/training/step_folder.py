@@ -71,6 +71,10 @@ def read_facts(path: Path) -> dict[str, Any]:
     """Return what the manifest says, after comparing it and every file with their checksums; raise
     DamagedCheckpoint."""
     try:
+        for found in path.iterdir():
+            # one would wait for ever at a pipe
+            if not (found.is_file() or found.is_dir()):
+                raise DamagedCheckpoint(f"{found.name} is no file")
         facts: dict[str, Any] = parse_json((path / MANIFEST_NAME).read_bytes())
         if facts["format"] != FORMAT:
             raise DamagedCheckpoint(f"it has format {facts['format']}, and this version reads {FORMAT}")

@@ -1,7 +1,7 @@
 """`--profile N`: a trace of some training steps on every rank, and a table of where their time went.
 
-model      wait for rows, query, score, backward, all-reduce as far as backward does not hide it, optimizer;
-           idle: what is left of a step, as looks at losses, checkpoints, the loop itself
+model      wait for rows, make batch, score, backward, all-reduce as far as backward does not hide it,
+           optimizer; idle: what is left of a step, as looks at losses, checkpoints, the loop itself
 exchange   plan, borrow, read, record: in the pipeline's thread, so they cost what the model waits, and cores;
            on a GPU all but planning is launched while the model waits
 """

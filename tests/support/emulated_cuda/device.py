@@ -119,6 +119,8 @@ def run(func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
     if func is aten.record_stream.default:
         args[0].record_stream(args[1])
         return None
+    if func is aten._pin_memory.default:
+        raise RuntimeError("memory of a device cannot be pinned")
     target = _target(func, args, asked, emulated)
     if func not in COPIES:
         _require_one_device(func, leaves, target)

@@ -151,7 +151,7 @@ def _launch(group: str, name: str, emulated: list[EmulatedTensor], leaves: list[
     stream, ready, done = _streams[group], streams.Event(), streams.Event()
     ready.record()
     ready.wait(stream)
-    # who sends and who receives is not told apart: both are in use until it is done
+    # senders and receivers are not distinguished: both are in use until it is done
     streams.note_kernel(name, (), [each.block for each in emulated], on=stream)
     done.record(stream)
     _last[group] = done

@@ -45,30 +45,31 @@ class OperationLog:
     collectives: list[tuple[str, str, tuple[int, ...]]] = field(default_factory=list)
     """Of NCCL in the order they were launched: group, name, and sizes where ranks must agree on them."""
     launchers: set[str] = field(default_factory=set)
-    """Threads that launched collectives of NCCL."""
+    """Threads that launched kernels, copies, events or collectives of NCCL."""
     devices: set[int] = field(default_factory=set)
     """Touched by this process."""
-    counts: bool = True
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def kernel(self, name: str) -> None:
-        if self.counts:
-            self.kernels[caller(), name] += 1
+        self.launched()
+        self.kernels[caller(), name] += 1
 
     def copy(self) -> None:
-        if self.counts:
-            self.copies[caller()] += 1
+        self.launched()
+        self.copies[caller()] += 1
+
+    def launched(self) -> None:
+        self.launchers.add(thread_name())
 
     def wait(self, reason: str) -> None:
-        if self.counts:
-            self.waits[caller(), reason] += 1
+        self.waits[caller(), reason] += 1
 
     def problem(self, what: str) -> None:
         self.problems[f"{what}, {caller()}, in {thread_name()}"] += 1
 
     def collective(self, group: str, name: str, sizes: tuple[int, ...]) -> None:
         self.collectives.append((group, name, sizes))
-        self.launchers.add(thread_name())
+        self.launched()
 
     @contextmanager
     def counted_anew(self) -> Iterator["OperationLog"]:

@@ -74,6 +74,7 @@ class Event:
             _order.create_event(self.event_id)
 
     def record(self, stream: Stream | None = None) -> None:
+        LOG.launched()
         with LOG.lock:
             _order.record_state(self.event_id, (stream or current_stream()).stream_id)
 

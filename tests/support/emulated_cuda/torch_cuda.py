@@ -92,7 +92,9 @@ def _answer() -> None:
 
 def _index(chosen: Any) -> int:
     index = chosen if isinstance(chosen, int) else torch.device(chosen).index
-    return 0 if index is None else int(index)
+    if index is None:
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{chosen}")
+    return int(index)
 
 
 def _enter_in_threads() -> None:

@@ -50,6 +50,9 @@ def test_the_report_shows_speed_prediction_and_phases() -> None:
     prediction = Prediction(4, "cuda", "RTX 3090", 0.002, "starting operations", {"calls": 0.002})
     findings = Findings({"GPU 0": "RTX 3090"}, [], [ONE, GPU], [prediction])
     text = findings.text()
-    for part in ("1 CPU rank", "4 CUDA ranks", "starting operations", "500.0", "2.0", "record (beside)"):
+    for part in ("1 CPU rank", "4 CUDA ranks", "500.0", "2.0", "record (beside)", "record on the GPU"):
         assert part in text
+    [by_part] = [line for line in text.splitlines() if line.startswith("starting operations")]
+    assert by_part.split()[-2:] == ["-", "2.0"]
+    assert "on the GPU" not in Findings({}, [], [ONE], []).text()
     assert json.loads(json.dumps(findings.to_json()))["trainings"][1]["name"] == "4 CUDA ranks"

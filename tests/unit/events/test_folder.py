@@ -129,6 +129,9 @@ def test_what_others_put_beside_it_is_refused_and_kept(tmp_path):
     (tmp_path / ".data.partial").rmdir()
     with staged_folder(tmp_path / "data", overwrite=False) as staging:
         (staging / "file").write_text("x")
+    (tmp_path / "data" / "file").unlink()
+    with refused(), staged_folder(tmp_path / "data", overwrite=False):
+        pass
     assert (tmp_path / ".data.replaced" / "letter").read_text() == "dear"
     (tmp_path / ".table.csv.partial").write_text("dear")
     with refused(), staged_file(tmp_path / "table.csv", overwrite=False):

@@ -80,3 +80,13 @@ def _shown(bar: BarDisplay) -> str:
     console.print(bar._progress.get_renderable())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def test_a_rate_below_one_is_not_shown_as_none(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = LineDisplay()
+    with lines.stage("ranking", 8, unit="sources"):
+        clock[0] = 20.0
+        lines.advance(4)
+    assert capsys.readouterr().err == "ranking: 50%, 0.2 sources/s, 20 s left\n"

@@ -61,6 +61,19 @@ def test_weights_go_out_and_come_back_by_their_published_names() -> None:
     assert told == GraphMixerConfig(neighbors=M, channels=8, time_width=6, mixer_layers=1)
 
 
+def test_tokens_may_be_wider_than_embeddings() -> None:
+    models = [small_model(node_width=3, edge_width=9, token_channels=11) for _ in range(2)]
+    published, told = there_and_back("graphmixer", *models)
+    assert published["0.projection_layer.weight"].shape == (11, 11 + 6)
+    assert published["0.output_layer.weight"].shape == (8, 11 + 8)
+    assert told == GraphMixerConfig(neighbors=M, channels=8, token_channels=11, time_width=6, mixer_layers=1)
+    assert models[0].embed(replace(random_batch(), edge_features_BSMF=torch.randn(B, S, M, 9))).shape == (
+        B,
+        S,
+        8,
+    )
+
+
 def test_foreign_weights_are_refused() -> None:
     names = spec_named("graphmixer").state_names
     assert names is not None

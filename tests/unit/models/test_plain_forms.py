@@ -3,6 +3,7 @@
 A compiler that compiles nothing (`backend="eager"`) runs the plain forms on the host.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,14 @@ from torch import Tensor
 from tests.unit.models.random_queries import random_model, random_query
 from tests.unit.models.small_models import built
 from tpnet_dist.keyed_random import mix_in, words_of
-from tpnet_dist.models.common.dropout import DeviceBytes, DeviceDropout, MaskShape, event_keys
+from tpnet_dist.models.common.dropout import (
+    CALLS_AHEAD,
+    DeviceBytes,
+    DeviceDropout,
+    MaskShape,
+    event_keys,
+    with_dropout_states,
+)
 from tpnet_dist.models.common.mixer import Mixer
 from tpnet_dist.models.link_batch import LinkBatch
 
@@ -75,8 +83,11 @@ def test_plain_products_in_bfloat16_are_near_the_hosts() -> None:
     torch.testing.assert_close(plain(model, query), model(query), rtol=0, atol=0.01)
 
 
-def test_all_masks_drawn_at_once_are_those_drawn_one_by_one() -> None:
-    counts, bytes_of = (5, 16, 3, 100), DeviceBytes(KEYS)
+@pytest.mark.parametrize("known_states", [0, 5, CALLS_AHEAD], ids=["none", "all", "more"])
+def test_all_masks_drawn_at_once_are_those_drawn_one_by_one(known_states: int) -> None:
+    states_BM = with_dropout_states(replace(random_query(), dropout_keys_B=KEYS)).dropout_states_BM
+    assert states_BM is not None and states_BM.shape == (len(KEYS), CALLS_AHEAD)
+    counts, bytes_of = (5, 16, 3, 100), DeviceBytes(KEYS, states_BM[:, :known_states])
     bytes_of.draw(7)
     at_once = bytes_of.draw_calls(counts).split([8, 16, 8, 104], 1)
     for call, (count, drawn) in enumerate(zip(counts, at_once, strict=True), start=2):

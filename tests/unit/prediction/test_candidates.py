@@ -92,6 +92,8 @@ def test_unknown_ids_are_refused_unless_they_are_to_be_scored(predictor: Predict
         predictor.top_k([99], predictor.now, 3)
     with refused():
         predictor.score([0], [1], predictor.now, unknown="ignore")  # type: ignore[arg-type]
+    with refused():
+        predictor.top_k([0], predictor.now, 3, "recnt")
     assert np.isfinite(predictor.score([99], [1], predictor.now, unknown="score")).all()
     best = predictor.top_k([99], predictor.now, 3, "two-hop", exclude_seen=True, unknown="score")
     assert best.found.all()
@@ -114,3 +116,5 @@ def test_predictors_and_logs_tell_what_they_are(predictor: Predictor) -> None:
     assert repr(predictor.log).endswith(
         f"log: 9 events, 8 nodes, times 0 to 8 {predictor.log.manifest.time_unit})"
     )
+    predictor.observe([99], [1], [predictor.now])
+    assert "1 observed" in repr(predictor) and "9 nodes" in repr(predictor)

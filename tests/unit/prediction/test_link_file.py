@@ -104,6 +104,11 @@ def test_columns_are_matched_by_the_names_of_the_converted_files(
     assert (block.time.tolist(), block.features[:, 0].tolist()) == ([7, 8], features)
 
 
+def test_a_column_of_a_log_without_names_is_asked_for_by_the_usual_name(tmp_path: Path) -> None:
+    with refused():
+        prepared_file(tmp_path / "users.csv", "user\n1\n", HEADLESS, roles=("src",)).read()
+
+
 def test_features_that_are_not_those_of_the_log_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks feature column w"):
         prepared_file(tmp_path / "new.csv", "who,whom,when,v\n1,2,7,0.5\n", PREPARED).read()
@@ -113,6 +118,13 @@ def test_an_open_quote_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text('src,dst,time,note\n1,2,3,a\n1,2,4,"open\n1,2,5,b\n')
     with pytest.raises(InputError, match="line 3: a quote is opened here and never closed"):
+        LinkFile(path).read()
+
+
+def test_two_quotes_that_make_one_link_of_several_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text('src,dst,note\n1,2,"a\n3,4,b\n5,6,c"\n7,8,"two\nlines"\n')
+    with pytest.raises(InputError, match="line 2: a quote makes one value of 3 lines"):
         LinkFile(path).read()
 
 

@@ -203,7 +203,7 @@ def test_top_k_is_what_scoring_all_gives(config: Config, tmp_path: Path, samplin
 def test_pieces_change_no_ranking(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = predictor.top_k(["0", "1", "3"], predictor.now, ITEMS)
     monkeypatch.setattr("tpnet_dist.prediction.link_scorer.LINKS_PER_PIECE", 4)
-    monkeypatch.setattr("tpnet_dist.prediction.predictor.LINKS_HELD", 20)
+    monkeypatch.setattr("tpnet_dist.prediction.ranking.LINKS_HELD", 20)
     pieces = predictor.top_k(["0", "1", "3"], predictor.now, ITEMS)
     assert pieces.destinations.tolist() == whole.destinations.tolist()
     np.testing.assert_allclose(pieces.scores, whole.scores, rtol=0, atol=TOLERANCE)

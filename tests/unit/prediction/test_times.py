@@ -11,7 +11,7 @@ import pytest
 from tests.support.event_logs import write_log
 from tests.support.sentences import refused
 from tpnet_dist.events.manifest import Manifest
-from tpnet_dist.prediction.times import as_times
+from tpnet_dist.prediction.times import as_times, require_present
 
 FIRST = 1_700_000_000
 
@@ -109,3 +109,12 @@ def test_a_date_beyond_what_nanoseconds_reach_is_refused(manifest: Manifest) -> 
     )
     with refused():
         as_times(np.datetime64("2500-01-01"), fine, 1)
+
+
+def test_the_past_is_refused_by_its_date_where_the_log_has_dates(manifest: Manifest) -> None:
+    earlier = np.array([FIRST, FIRST + 30])
+    require_present(earlier, FIRST, manifest)
+    with refused():
+        require_present(earlier, FIRST + 60, manifest)
+    with refused():
+        require_present(np.array([5]), 60, replace(manifest, first_time=0, last_time=60))

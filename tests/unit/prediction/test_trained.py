@@ -87,6 +87,15 @@ def test_a_run_without_a_finished_epoch_is_to_be_trained_further(config: Config,
         Predictor.load(tmp_path / "run")
 
 
+def test_settings_under_names_of_before_are_read(run: Path, config: Config, tmp_path: Path) -> None:
+    said = dict(read_state(best_of(run))["config"])
+    said["memory.cache_rows"] = said.pop("memory.borrowed_rows")
+    said["training.portions"] = said.pop("training.microbatches")
+    # not in a run's folder, whose config.toml would count
+    older = changed_best(run, tmp_path / "older.pt", config=said)
+    assert scores_of(Predictor.load(older)) == scores_of(Predictor.load(run))
+
+
 def test_other_formats_and_settings_are_refused(run: Path, config: Config, tmp_path: Path) -> None:
     with refused():
         Predictor.load(changed_best(run, tmp_path / "later.pt", format=7))

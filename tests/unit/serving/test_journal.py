@@ -2,6 +2,7 @@
 
 import errno
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,21 @@ def test_a_full_disk_refuses_before_anything_is_written(path: Path, monkeypatch:
         journal.reserve(FIRST)
     assert path.stat().st_size == journal.size
     assert sizes_after(path) == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [b'{"src": [1]}', b"5", b'[{"src": [1]}]', b'[{"src": [1, 2], "dst": [1], "time": [1]}]', b"[" * 5000],
+)
+def test_whole_lines_that_hold_no_events_are_refused(path: Path, commit: bytes) -> None:
+    whole = path.read_bytes()[: read_journal(path).size]
+    path.write_bytes(whole + b"%08x %s\n" % (zlib.crc32(commit), commit))
+    with refused():
+        read_journal(path)
+
+
+def test_a_first_line_that_says_too_little_is_refused(path: Path) -> None:
+    content = b'{"format": 1, "id": "a", "log": "b"}'
+    path.write_bytes(b"%08x %s\n" % (zlib.crc32(content), content))
+    with refused():
+        read_journal(path)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.predictors import SHOP_EVENTS, items, shop_log, untrained_run
-from tests.support.training_runs import small_config
+from tests.support.predictors import SHOP_EVENTS, items, untrained_shop
 from tpnet_dist import Predictor
 from tpnet_dist.serving.journal import Journal, PastOfLog, read_journal
 from tpnet_dist.serving.observing import Observer
@@ -21,9 +20,7 @@ LINK: dict[str, Any] = {"src": ["0"], "dst": ["3"]}
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    shop_log(folder / "log")
-    return untrained_run(small_config(folder / "log", memory={"decay": 1e-2}), folder / "run")
+    return untrained_shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture

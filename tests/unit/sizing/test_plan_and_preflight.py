@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class FirstOfMany(World):
-    """The first rank, to whom the others are as good as itself."""
+    """The first rank; the others count as equal to it."""
 
     def on_every_rank(self, act: Callable[[], Answer]) -> Answer:
         return act()

@@ -8,6 +8,7 @@ import torch
 
 from benchmarks.rank_pool import world_of_one
 from tests.support.checkpoints import engine_of, folder_at, small_model
+from tests.support.full_disk import no_file_larger_than
 from tests.support.sentences import refused
 from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.models.tpnet.model import TPNet
@@ -115,3 +116,20 @@ def test_a_best_file_that_no_run_wrote_is_refused(
         refused(),
     ):
         folder_at(path, world).load_best(model)
+
+
+def test_a_full_disk_leaves_what_was_saved_before_and_is_one_sentence(
+    saved: tuple[Path, TPNet, Progress],
+) -> None:
+    folder, model, progress = saved
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with world_of_one() as world, no_file_larger_than(1000):
+        checkpoints = folder_at(folder, world)
+        with pytest.raises(OSError) as error:
+            checkpoints.save_best(model, progress)
+        assert error.value.filename == str(folder / "best.pt")
+        progress.step += 1
+        with refused(varies=r"step-\S+: rank 0 cannot write it: .*(?=; free)"):
+            checkpoints.save(engine_of(model), progress)
+        assert checkpoints.load_newest(model, engine_of(model)) is not None
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

@@ -1,5 +1,6 @@
-"""Checkpoints that are cut, lost, forged or half written are named and left out; nothing of them is run."""
+"""Checkpoints that are cut, lost, tampered with or half written are named and left out; none is run."""
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,11 @@ def flip(step: Path) -> None:
     data.write_bytes(content)
 
 
+def replace_by_pipe(step: Path) -> None:
+    (step / ".metadata").unlink()
+    os.mkfifo(step / ".metadata")
+
+
 DAMAGES = {
     "cut": (cut, r"__0_0.distcp is damaged"),
     "one bit": (flip, r"__0_0.distcp is damaged"),
@@ -35,6 +41,7 @@ DAMAGES = {
         lambda step: (step / "manifest.json").write_text('{"format": 1, "fil'),
         r"manifest.json is not readable",
     ),
+    "a pipe": (replace_by_pipe, r".metadata is no file"),
     "later format": (
         lambda step: (step / "manifest.json").write_text('{"format": 2}'),
         r"it has format 2, and this version reads 1",
@@ -95,7 +102,7 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_checkpoint_with_true_checksums_is_left_out_and_nothing_of_it_is_run(
+def test_a_tampered_checkpoint_with_true_checksums_is_left_out_and_nothing_of_it_is_run(
     saved: tuple[Path, TPNet, Progress], forgery: str
 ) -> None:
     path, model, _ = saved

@@ -14,6 +14,7 @@ Values have three axes: tokens or hidden ones, the Z sequences of the B events, 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,11 +28,24 @@ from tpnet_dist.models.common.host_forms import serves_host
 from tpnet_dist.models.link_batch import LinkBatch
 
 MAX_RATE = 0.9
+CALLS_AHEAD = 16
+"""The number of draws whose states are prepared on the host; a device makes those of further ones."""
 
 
 def event_keys(seed: int, epoch: int, events_B: Tensor) -> Tensor:
     """Return keys for the events of these numbers: int64, spread over all 64 bits."""
     return state_of(SampleKey(seed, epoch), events_B)
+
+
+def with_dropout_states(batch: LinkBatch) -> LinkBatch:
+    """Return the batch with the states that its events' first draws go on from, as a device wants them."""
+    keys_B = batch.dropout_keys_B
+    return batch if keys_B is None else replace(batch, dropout_states_BM=_states_of(keys_B, 1, CALLS_AHEAD))
+
+
+def _states_of(keys_B: Tensor, first: int, count: int) -> Tensor:
+    """Return the states of `count` draws, of which the first has this number, counted from 1: (B, count)."""
+    return words_at(keys_B[:, None], torch.arange(first, first + count, device=keys_B.device))
 
 
 class MaskShape(NamedTuple):
@@ -78,16 +92,25 @@ class EventDropout(Dropout):
     keeps_all = False
 
     def __init__(
-        self, keys_B: Tensor, rate: float, *, events_first: bool = False, counted: bool = False
+        self,
+        keys_B: Tensor,
+        rate: float,
+        *,
+        events_first: bool = False,
+        counted: bool = False,
+        states_BM: Tensor | None = None,
     ) -> None:
-        """`counted`: bytes come from a counter on the host too, which is faster for thousands of keys."""
+        """`counted`: bytes come from a counter on the host too, which is faster for thousands of keys.
+        `states_BM`: those of a device's first draws, if they are known."""
         assert 0 < rate <= MAX_RATE, rate
         self._events_first = events_first
         self._threshold = max(1, round(256 * rate))
         self.scale = 256 / (256 - self._threshold)
         self._num_events = len(keys_B)
         on_host = serves_host(keys_B) and not counted
-        self._bytes: HostBytes | DeviceBytes = HostBytes(keys_B) if on_host else DeviceBytes(keys_B)
+        self._bytes: HostBytes | DeviceBytes = (
+            HostBytes(keys_B) if on_host else DeviceBytes(keys_B, states_BM)
+        )
 
     def drop_(self, values: Tensor) -> Tensor:
         return values.mul_(self._keep_mask(values))
@@ -133,12 +156,12 @@ class DeviceDropout(Dropout):
 
     keeps_all = False
 
-    def __init__(self, keys_B: Tensor, rate: float) -> None:
+    def __init__(self, keys_B: Tensor, rate: float, states_BM: Tensor | None = None) -> None:
         assert 0 < rate <= MAX_RATE, rate
         self._threshold = max(1, round(256 * rate))
         self.scale = 256 / (256 - self._threshold)
         self._num_events = len(keys_B)
-        self._bytes = DeviceBytes(keys_B)
+        self._bytes = DeviceBytes(keys_B, states_BM)
         self._masks: list[Tensor] = []
         """The expected ones, the next one last."""
 
@@ -175,12 +198,12 @@ def dropout_for(batch: LinkBatch, rate: float, *, training: bool, events_first: 
     no keys; else one that keeps everything."""
     if not training or rate == 0:
         return Dropout()
-    keys_B = batch.dropout_keys_B
+    keys_B, states_BM = batch.dropout_keys_B, batch.dropout_states_BM
     if keys_B is None:
         keys_B = torch.randint(2**63 - 1, (len(batch),), device=batch.ends_BS.device)
     if events_first or serves_host(keys_B):
-        return EventDropout(keys_B, rate, events_first=events_first)
-    return DeviceDropout(keys_B, rate)
+        return EventDropout(keys_B, rate, events_first=events_first, states_BM=states_BM)
+    return DeviceDropout(keys_B, rate, states_BM)
 
 
 def row_dropout_for(keys_V: Tensor | None, like: Tensor, rate: float, *, training: bool) -> Dropout:
@@ -224,22 +247,28 @@ class HostBytes:
 class DeviceBytes:
     """Draws bytes with torch's operations: word w of call c of an event is a hash of (key, c, w)."""
 
-    def __init__(self, keys_B: Tensor) -> None:
-        self._keys_B, self._calls = keys_B, 0
+    def __init__(self, keys_B: Tensor, states_BM: Tensor | None = None) -> None:
+        """`states_BM`: those of the first calls, if they are known."""
+        self._keys_B, self._states_BM, self._calls = keys_B, states_BM, 0
 
     def draw(self, count: int) -> Tensor:
         return self.draw_calls((count,))[:, :count]
 
     def draw_calls(self, counts: tuple[int, ...]) -> Tensor:
         """Return the bytes of the next calls side by side, each filled up to whole words, in one go."""
-        keys_B, first = self._keys_B, self._calls + 1
-        self._calls += len(counts)
         # a compiler sees through no cache, and needs none
         places = _places_of_words if torch.compiler.is_compiling() else _known_places
-        call_W, word_W = places(counts, keys_B.device)
-        calls = torch.arange(first, first + len(counts), device=keys_B.device)
-        state_BW = words_at(keys_B[:, None], calls).index_select(1, call_W)
+        call_W, word_W = places(counts, self._keys_B.device)
+        state_BW = self._next_states(len(counts)).index_select(1, call_W)
         return words_at(state_BW, word_W).view(torch.uint8)
+
+    def _next_states(self, count: int) -> Tensor:
+        """Return what the next calls go on from, (B, count)."""
+        before, known_BM = self._calls, self._states_BM
+        self._calls += count
+        if known_BM is not None and self._calls <= known_BM.shape[1]:
+            return known_BM[:, before : self._calls]
+        return _states_of(self._keys_B, before + 1, count)
 
 
 def _in_whole_words(counts: Sequence[int]) -> list[int]:

@@ -63,9 +63,11 @@ def _aligned_for_gpu(x_I: Tensor, weight_OI: Tensor, bias_O: Tensor) -> Tensor:
     outputs, inputs = weight_OI.shape
     more_O, more_I = -outputs % GPU_VECTOR, -inputs % GPU_VECTOR
     x_I, weight_OI, bias_O = in_product_type(x_I, weight_OI, bias_O)
+    # padding by nothing would copy
     wide_x = F.pad(x_I, (0, more_I)) if more_I else x_I
-    wide = F.linear(wide_x, F.pad(weight_OI, (0, more_I, 0, more_O)), F.pad(bias_O, (0, more_O)))
-    return wide[..., :outputs]
+    wide_bias = F.pad(bias_O, (0, more_O)) if more_O else bias_O
+    wide = F.linear(wide_x, F.pad(weight_OI, (0, more_I, 0, more_O)), wide_bias)
+    return wide[..., :outputs] if more_O else wide
 
 
 class _Aligned(torch.autograd.Function):

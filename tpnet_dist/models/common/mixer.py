@@ -120,7 +120,7 @@ class Mixer(nn.Module):
 
 
 def _mean(x_MZK: Tensor, share_MZ: Tensor | None) -> Tensor:
-    """Over the tokens."""
+    """Return the mean over the tokens."""
     return x_MZK.mean(0) if share_MZ is None else (x_MZK * share_MZ[..., None].to(x_MZK.dtype)).sum(0)
 
 

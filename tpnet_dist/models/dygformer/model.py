@@ -43,7 +43,7 @@ _MOST_PLACES = 1 << 17
 
 @dataclass(frozen=True)
 class Tokens:
-    """Of both sides of Z links."""
+    """Holds the tokens of both sides of Z links."""
 
     x_ZMK: Tensor
     bias_ZM: Tensor | None
@@ -72,7 +72,7 @@ class DyGFormer(LinkModel):
         self.predictor = LinkPredictor(2 * settings.channels, settings.channels)
 
     def embed(self, batch: LinkBatch) -> LinkEmbeddings:
-        """Of the ends of each link."""
+        """Compute the embeddings of the ends of each link."""
         dropout = dropout_for(batch, self.dropout, training=self.training, events_first=True)
         parts = list(alike(batch, self.patch_size, as_published=self.profile == "published"))
         embedding_BC2K = torch.cat([self._embed(part, dropout) for part in parts], 1)
@@ -83,7 +83,7 @@ class DyGFormer(LinkModel):
         return LinkEmbeddings(*embedding_BC2K.unbind(2))
 
     def _embed(self, part: AlikeLinks, dropout: Dropout) -> Tensor:
-        """Of both ends of links whose sequences are alike: (B, C, 2, K)."""
+        """Compute embeddings of both ends of links with sequences of one length: (B, C, 2, K)."""
         tokens = self.tokens(part)
         x_ZMK, bias_ZM = tokens.x_ZMK, tokens.bias_ZM
         for block in self.blocks[:-1]:
@@ -94,7 +94,7 @@ class DyGFormer(LinkModel):
         return embedding_Z2K.view(len(part.batch), len(part.targets), *embedding_Z2K.shape[1:])
 
     def tokens(self, part: AlikeLinks) -> Tokens:
-        """Of the source of each link, then of its destination."""
+        """Make the tokens of the source of each link, then those of its destination."""
         batch, num_targets = part.batch, len(part.targets)
         source = sequences_of(batch, slice(0, 1), part.source_length)
         target = sequences_of(batch, slice(1, None), part.target_length)

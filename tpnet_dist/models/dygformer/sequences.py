@@ -68,7 +68,7 @@ class Sequences:
 
 
 def sequences_of(batch: LinkBatch, ends: slice, length: int) -> Sequences:
-    """Of these ends of all events, event by event."""
+    """Make the sequences of these ends of all events, event by event."""
     device, (_, num_ends, slots) = batch.ends_BS.device, batch.neighbors_BSM.shape
     filled_E = 1 + batch.neighbor_mask_BSM[:, ends].sum(2).flatten()
     # counted on the host, so that a GPU need not say how many they are
@@ -95,7 +95,7 @@ def sequences_of(batch: LinkBatch, ends: slice, length: int) -> Sequences:
 
 
 def nodes_of_links(source: Sequences, target: Sequences, num_targets: int) -> Tensor:
-    """Which of the U nodes is in each place of either end of each link; −1 where there is none: (Z, T)."""
+    """Return which of the U nodes is in each place of both ends of each link; −1 for none: (Z, T)."""
     return of_links(source.placed(source.node_F, -1), target.placed(target.node_F, -1), num_targets)
 
 

@@ -27,7 +27,7 @@ def _needs(config: Config) -> Needs:
 
 
 def _kept_numbers(config: Config) -> int:
-    """Of the blocks, through which go two sides of an event and of its negative; and time encodings of three
+    """Count those of the blocks, for both sides of an event and of its negative, and time encodings of three
     ends, their arguments and their cosines."""
     model = settings_of(config, DyGFormerConfig)
     tokens, width = model.sequence_length // model.patch_size, 4 * model.part_channels

@@ -26,7 +26,9 @@ class GraphMixerConfig(ModelConfig):
     time_width: int = 100
     """Width of the time encoding."""
     channels: int = 172
-    """Width of tokens and embeddings."""
+    """Width of embeddings, and of features with their padding."""
+    token_channels: int | None = None
+    """Width of tokens; by default that of embeddings."""
     mixer_layers: int = 2
     """MLP-Mixer layers."""
     time_gap: int = 2000
@@ -38,6 +40,12 @@ class GraphMixerConfig(ModelConfig):
         self.require_within(0, 0.9, "dropout")
         self.require_within(1, MAX_SIZE, "time_gap", "time_width", "channels")
         self.require_within(1, MAX_LAYERS, "mixer_layers")
+        if self.token_channels is not None:
+            self.require_within(1, MAX_SIZE, "token_channels")
+
+    @property
+    def token_width(self) -> int:
+        return self.channels if self.token_channels is None else self.token_channels
 
 
 CONFIG = GraphMixerConfig

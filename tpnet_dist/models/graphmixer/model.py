@@ -28,18 +28,19 @@ class GraphMixer(LinkModel):
 
     def __init__(self, settings: GraphMixerConfig, inputs: ModelInputs) -> None:
         super().__init__(inputs)
-        node_width, edge_width, channels = self.node_width, self.edge_width, settings.channels
+        node_width, edge_width = self.node_width, self.edge_width
+        channels, token_width = settings.channels, settings.token_width
         self.dropout, self.leaves_out_empty = settings.dropout, settings.profile == "corrected"
-        self.padded_edges = max(edge_width, channels)
+        self.padded_edges = max(edge_width, token_width)
         """Width of edge features with the published code's padding; a checkpoint may have another."""
         self.mean_divisor = settings.time_gap if settings.profile == "published" else 1
         self.time_encoding = FrozenTimeEncoding(settings.time_width)
-        self.tokens = AlignedLinear(edge_width + settings.time_width, channels)
-        self.mixer = Mixer(settings.mixer_layers, settings.neighbors, channels)
-        self.output = nn.Linear(channels + node_width, channels)
-        # initial weights as in the published code, where features, absent ones too, are padded to `channels`
+        self.tokens = AlignedLinear(edge_width + settings.time_width, token_width)
+        self.mixer = Mixer(settings.mixer_layers, settings.neighbors, token_width)
+        self.output = nn.Linear(token_width + node_width, channels)
+        # initial weights as in the published code, where features, absent ones too, are padded
         draw_for(self.tokens, self.padded_edges + settings.time_width)
-        draw_for(self.output, channels + max(node_width, channels))
+        draw_for(self.output, token_width + max(node_width, channels))
         self.predictor = LinkPredictor(2 * channels, channels)
 
     def embed(self, batch: LinkBatch) -> Tensor:
@@ -85,6 +86,6 @@ class FrozenTimeEncoding(nn.Module):
 
 
 def _share_of_each(mask_MZ: Tensor) -> Tensor:
-    """In the mean over those that are there; where none is, all tokens are alike."""
+    """Return each token's share of the mean over tokens that are there; if none is, all have equal shares."""
     mask_MZ = mask_MZ | ~mask_MZ.any(0)
     return mask_MZ / mask_MZ.sum(0)

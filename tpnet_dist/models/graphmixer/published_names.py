@@ -15,14 +15,16 @@ from tpnet_dist.models.common.published_state import MIXER_MODULES, parameters_o
 from tpnet_dist.models.graphmixer.model import GraphMixer
 
 _TOKENS, _TIME = "0.projection_layer.weight", "0.time_encoder.w.weight"
-_NORM = "0.mlp_mixers.0.token_norm.weight"
+_NORM, _OUTPUT = "0.mlp_mixers.0.token_norm.weight", "0.output_layer.weight"
 
 
 def _sizes(state: Mapping[str, Tensor]) -> dict[str, Any]:
+    channels, tokens = len(state[_OUTPUT]), len(state[_TOKENS])
     return {
         "neighbors": len(state[_NORM]),
         "time_width": len(state[_TIME]),
-        "channels": len(state[_TOKENS]),
+        "channels": channels,
+        "token_channels": None if tokens == channels else tokens,
         "mixer_layers": sum(name.endswith("token_norm.weight") for name in state),
     }
 
@@ -30,10 +32,11 @@ def _sizes(state: Mapping[str, Tensor]) -> dict[str, Any]:
 def _padded(model: nn.Module) -> dict[str, PaddedParts]:
     assert isinstance(model, GraphMixer)
     channels, times = model.output.out_features, len(model.time_encoding.phase)
+    tokens = model.tokens.out_features
     nodes = (model.node_width, max(model.node_width, channels))
     return {
         "tokens.weight": PaddedParts(((model.edge_width, model.padded_edges), (times, times))),
-        "output.weight": PaddedParts(((channels, channels), nodes)),
+        "output.weight": PaddedParts(((tokens, tokens), nodes)),
     }
 
 
@@ -56,7 +59,7 @@ STATE_NAMES = PaddedStateNames(
             }
         ),
     },
-    needed=(_TOKENS, _NORM, _TIME),
+    needed=(_TOKENS, _NORM, _TIME, _OUTPUT),
     sizes=_sizes,
     padded=_padded,
     read_edges=_read_edges,

@@ -24,7 +24,7 @@ def _needs(config: Config) -> Needs:
 def _kept_numbers(config: Config) -> int:
     model = settings_of(config, GraphMixerConfig)
     # an event and its negative have three ends
-    return 3 * numbers_kept(model.mixer_layers, model.neighbors, model.channels)
+    return 3 * numbers_kept(model.mixer_layers, model.neighbors, model.token_width)
 
 
 SPEC = ModelSpec(

@@ -40,7 +40,7 @@ class TCL(LinkModel):
         self.predictor = LinkPredictor(2 * channels, channels)
 
     def embed(self, batch: LinkBatch) -> LinkEmbeddings:
-        """Of the ends of each link."""
+        """Compute the embeddings of the ends of each link."""
         num_events, num_targets = len(batch), batch.ends_BS.shape[1] - 1
         dropout = dropout_for(batch, self.dropout, training=self.training, events_first=True)
         x_BSMK, left_out_BSM = self._tokens(batch), self._left_out(batch)
@@ -71,7 +71,7 @@ class TCL(LinkModel):
         return sum_of_linear([self.node, self.edge, self.time], inputs) + places
 
     def _corrected_places(self, batch: LinkBatch) -> Tensor:
-        """As if the empty slots came after the others: (B, S, 1 + M)."""
+        """Return places as if the empty slots came after the others: (B, S, 1 + M)."""
         mask_BSM = sent(batch.neighbor_mask_BSM, batch.ends_BS.device)
         place_BSM = mask_BSM.cumsum(-1)
         return torch.cat([torch.zeros_like(place_BSM[..., :1]), place_BSM], -1)
@@ -108,7 +108,7 @@ def _crossed(
 
 
 def _sides(of_ends: Tensor, num_targets: int) -> Tensor:
-    """Of each link its source, then of each its destination: (B, 2C, …).
+    """Return the source of each link, then the destination of each: (B, 2C, …).
 
     Given either of an event's ends, (B, 1 + C, …), or of the sides of its links already.
     """

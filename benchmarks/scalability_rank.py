@@ -35,6 +35,7 @@ from tpnet_dist.config.schema import Config, DataConfig
 from tpnet_dist.distributed.blocks import Blocks
 from tpnet_dist.distributed.exchange_stats import ExchangeStats
 from tpnet_dist.distributed.host_memory import keep_large_buffers
+from tpnet_dist.distributed.rank_command import end_rank
 from tpnet_dist.distributed.world import World, join_world
 from tpnet_dist.evaluation.scoring import score_microbatches
 from tpnet_dist.events.reader import EventLog
@@ -229,6 +230,7 @@ def main() -> None:
         if world.rank == 0:
             with atomic_write(settings.out) as file:
                 file.write(json.dumps(everybody).encode())
+    end_rank()
 
 
 if __name__ == "__main__":

@@ -68,7 +68,8 @@ def train_here(folder: Path, run: Path, *args: object) -> dict[str, Any]:
 
 
 def refusal(command: ModuleType, *args: object) -> str:
-    return sentence_of(run_here(command.main, *args), f"python -m {command.__name__}")
+    program = f"python -m {command.__name__.removesuffix('_command')}"
+    return sentence_of(run_here(command.main, *args), program)
 
 
 def lines_of(run: Path, kind: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tpnet_dist.config.schema import Config, DataConfig, EvaluationConfig, TrainingConfig
 from tpnet_dist.config.toml_files import write_config
+from tpnet_dist.files.stored_json import sealed
 
 KINDS = ("random", "historical", "inductive")
 
@@ -99,7 +100,8 @@ def write_run(
     if metrics is not None:
         (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in metrics))
     if results is not None:
-        (folder / "results.json").write_text(json.dumps(whole_results(results, config or config_of())))
+        content = whole_results(results, config or config_of())
+        (folder / "results.json").write_text(json.dumps(sealed(content)))
     if log_id is not None:
         step = folder / "checkpoints" / "seed-0" / "step-00000001"
         step.mkdir(parents=True)

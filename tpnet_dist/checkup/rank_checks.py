@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from tpnet_dist.device_forms import MOST_DIFFERENCE, triton_is_there
 from tpnet_dist.distributed.exchange import Exchange
+from tpnet_dist.distributed.rank_command import end_rank
 from tpnet_dist.distributed.world import World, join_world
 from tpnet_dist.files.atomic_write import atomic_write
 
@@ -131,6 +132,7 @@ def main() -> None:
         if world.rank == 0:
             with atomic_write(Path(sys.argv[1])) as file:
                 file.write(json.dumps(found).encode())
+    end_rank()
 
 
 if __name__ == "__main__":

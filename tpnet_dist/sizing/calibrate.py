@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tpnet_dist.distributed.host_memory import free_bytes, keep_large_buffers
+from tpnet_dist.distributed.rank_command import end_rank
 from tpnet_dist.distributed.world import join_world
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write
@@ -126,6 +127,7 @@ def _time_trips() -> None:
             seconds.append(_best(partial(exchange.forward, route, [rows]), median=True))
         if world.rank == 0:
             print(*seconds)
+    end_rank()
 
 
 def _base_bytes() -> int:

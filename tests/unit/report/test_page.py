@@ -14,6 +14,7 @@ from tests.support.report_runs import config_of, figures, metrics_of, results_of
 from tests.support.sentences import refused
 from tests.support.training_runs import small_log
 from tpnet_dist.config.schema import MemoryConfig
+from tpnet_dist.files.stored_json import sealed
 from tpnet_dist.models.graphmixer.config import GraphMixerConfig
 from tpnet_dist.report.page import page, read_runs
 
@@ -135,7 +136,7 @@ def test_figures_of_a_later_evaluation_stand_beside_the_runs_own(tmp_path: Path)
     later = results_of(0.8, baselines={"edgebank_unlimited": {"test": figures(0.6543)}}, mrr_negatives=50)
     later["test"]["transductive"]["random"] |= {"mrr": 0.4321}
     later["events_per_second"] = {"score": 999.0}
-    (run / "evaluation.json").write_text(json.dumps(whole_results(later, config_of())))
+    (run / "evaluation.json").write_text(json.dumps(sealed(whole_results(later, config_of()))))
     shown = page_of(run).text
     # random as trained, historical and the baseline as evaluated
     for text in (
@@ -157,7 +158,7 @@ def test_each_seed_gets_the_figures_of_its_own_later_evaluation(tmp_path: Path) 
     run = write_run(tmp_path / "run", config_of(seeds=(0, 1)), {**own, "seeds": {"0": own, "1": own}})
     later = {str(seed): results_of(ap) for seed, ap in ((0, 0.90), (1, 0.92))}
     evaluated = {**results_of(0.91), "seeds": later}
-    (run / "evaluation.json").write_text(json.dumps(whole_results(evaluated, config_of())))
+    (run / "evaluation.json").write_text(json.dumps(sealed(whole_results(evaluated, config_of()))))
     shown = page_of(run).text
     assert "random 0.9000 ±0.0000" in shown
     assert "historical 0.8100 ±0.0141" in shown

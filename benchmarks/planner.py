@@ -148,7 +148,7 @@ def pair(predicted: float, measured: float) -> dict[str, float]:
 
 
 def print_table(figures: list[Line]) -> None:
-    table = Table("edges", "ranks", title="Foretold / measured, and whether that is near enough")
+    table = Table("edges", "ranks", title="Predicted / measured, and whether that is near enough")
     for name, tolerance in TOLERANCES.items():
         rule = f"within {tolerance:.0%}" if tolerance else "exact"
         table.add_column(f"{name.replace('_', ' ')}, {rule}", justify="right")

@@ -103,16 +103,16 @@ def _convert_into(
     )
 
 
-def _require_features(wish: FeatureOptions, columns: set[str]) -> None:
+def _require_features(options: FeatureOptions, columns: set[str]) -> None:
     """Refuse options that would change nothing. `columns`: those of features, of events and of nodes."""
-    for name in wish.one_hot:
+    for name in options.one_hot:
         if name not in columns:
             raise InputError(
                 f"--one-hot {name}: is none of the columns of features; name it with --features too, or "
                 "correct it"
             )
-    if not columns and not wish.is_plain:
-        option = "--standardize" if wish.fill is None else f"--fill {wish.fill}"
+    if not columns and not options.is_plain:
+        option = "--standardize" if options.fill is None else f"--fill {options.fill}"
         raise InputError(
             f"{option}: no column of features is read; name some with --features or --node-features"
         )

@@ -218,7 +218,10 @@ def _lines_to_skip(lines: list[str], comment: str | None) -> int:
 def guess_delimiter(name: str, lines: list[str], layout: Layout) -> str:
     """The candidate that splits the first lines most evenly; the earlier of two equals."""
     sample = [line for line in lines if line.strip()][:20]
-    candidates = _DELIMITERS.replace(",", "") if layout.decimal_comma else _DELIMITERS
+    others = _DELIMITERS.replace(",", "")
+    # decimal commas may be quoted, so that commas separate as well
+    has_others = any(mark in line for mark in others for line in sample)
+    candidates = others if layout.decimal_comma and has_others else _DELIMITERS
     counts = {mark: [line.count(mark) for line in sample] for mark in candidates}
     even = [mark for mark, found in counts.items() if min(found) > 0 and len(set(found[1:])) <= 1]
     present = [mark for mark, found in counts.items() if max(found) > 0]

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from tpnet_dist.config.commands import CommandParser
 from tpnet_dist.config.keys import values_of
 from tpnet_dist.config.schema import Baseline, Config, NegativeKind
-from tpnet_dist.distributed.rank_command import run_on_ranks
+from tpnet_dist.distributed.rank_command import end_rank, run_on_ranks
 from tpnet_dist.errors import spoken
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def _run(command: EvaluateCommand) -> None:
             else:
                 print_results(results, Console())
     if stopped is not None:
+        end_rank(128 + stopped.number)
         sys.exit(128 + stopped.number)
 
 

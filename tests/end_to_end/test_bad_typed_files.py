@@ -261,6 +261,7 @@ def test_list_columns_are_features(tmp_path: Path) -> None:
         ("# made by hand\nsrc,dst,time\n10,20,5\n# later\n20,30,6\n10,30,9\n#end", "--comment #"),
         ("src;dst;time\n10;20;5,0\n20;30;6,0\n10;30;9\n", "--decimal-comma"),
         ("10;20;5,0\n20;30;6,0\n10;30;9,0\n", "--decimal-comma"),
+        ('src,dst,time\n10,20,"5,0"\n20,30,"6,0"\n10,30,9\n', "--decimal-comma"),
         (
             "src,dst,time\n10,20,1970/01/01 00:00:05\n20,30,1970-01-01 00:00:06\n10,30,1970/01/01 00:00:09\n",
             "--time-unit iso",
@@ -278,6 +279,7 @@ def test_list_columns_are_features(tmp_path: Path) -> None:
         "comments",
         "decimal commas",
         "decimal commas without names",
+        "decimal commas in quotes",
         "slash dates",
         "a format",
         "a format with fractions",

@@ -201,9 +201,10 @@ def test_a_quote_that_swallows_rows_is_refused_with_its_line(tmp_path: Path, tex
 
 def test_values_of_several_lines_are_read(tmp_path: Path) -> None:
     raw = tmp_path / "log.csv"
-    raw.write_text('src,dst,time,note\n1,2,3,"a\n\nb, ""c"""\n1,2,4,5" pipe\n')
+    text = '1,2,3,"a\n\nb, ""c"""\n1,2,4,5" pipe\n1,2,5,"good\nslow, late, rude, never again"\n'
+    raw.write_text(f"src,dst,time,note\n{text}")
     convert(raw, tmp_path / "out")
-    assert len(EventLog(tmp_path / "out")) == 2
+    assert len(EventLog(tmp_path / "out")) == 3
 
 
 def test_a_row_longer_than_a_block_is_refused_and_its_open_quote_named(tmp_path: Path) -> None:

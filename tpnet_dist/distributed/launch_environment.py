@@ -42,6 +42,10 @@ def launched_by_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
+def launched_by_slurm() -> bool:
+    return is_launched() and "SLURM_PROCID" in os.environ
+
+
 def is_launched() -> bool:
     """Return whether a launcher started this process as one of several ranks."""
     return "RANK" in os.environ

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from tpnet_dist.distributed.launch_environment import (
     launched_as_first,
     launched_as_first_of_host,
+    launched_by_slurm,
     launched_by_torchrun,
     ranks_to_start,
     tell_launcher,
@@ -46,13 +47,14 @@ def run_on_ranks(program: str, parse: Callable[[list[str]], Command], run: Calla
             leave(start_ranks(program, args, num_ranks, command.restarts))
     with errors_for_people(program, debug=debug, quiet=not launched_as_first(), told=tell_launcher):
         run(command)
+        sys.stdout.flush()
     end_rank()
 
 
-def end_rank() -> None:
-    """End a rank that torchrun started, since its command is done. A thread of a process group may still have
-    a tensor of Python's to drop: taking the interpreter down beneath it aborts the process now and then, and
-    torchrun would then say that a training failed which is whole."""
-    if launched_by_torchrun():
+def end_rank(code: int = 0) -> None:
+    """End a rank that torchrun or SLURM started, since its command is done. A thread of a process group may
+    still have a tensor of Python's to drop: taking the interpreter down beneath it aborts the process now and
+    then, and the launcher would then say that a training failed which is whole."""
+    if launched_by_torchrun() or launched_by_slurm():
         atexit._run_exitfuncs()
-        leave(0)
+        leave(code)

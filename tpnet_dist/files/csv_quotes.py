@@ -12,6 +12,9 @@ import numpy as np
 
 _NEWLINE = b"\n"
 _BLOCK_BYTES = 16 << 20
+_BEGINS_AS_NUMBER = re.compile(r"\s*[-+.]?\d")
+"""As numbers and dates do."""
+_NEWLINES = re.compile(r"[\r\n]")
 
 
 class LineCount:
@@ -107,7 +110,7 @@ def find_open_quote(lines: Iterable[str], delimiter: str) -> tuple[int, str] | N
     try:
         for row in reader:
             further = of_row[1:]
-            if further and _are_rows(further, len(row), delimiter):
+            if further and _are_rows(further, row, delimiter):
                 count = len(of_row)
                 return begin, f"a quote makes one value of {count:,} lines, each of which is a row by itself"
             begin = reader.line_num
@@ -129,9 +132,15 @@ def _kept(lines: Iterable[str], of_row: list[str]) -> Iterator[str]:
         yield line
 
 
-def _are_rows(lines: list[str], num_fields: int, delimiter: str) -> bool:
-    """Whether lines within a value, those with nothing in them aside, have as many fields as rows do. Two
-    quotes that belong to two rows look like one value; text that people write on several lines does not."""
+def _are_rows(lines: list[str], row: list[str], delimiter: str) -> bool:
+    """Whether lines within a value, those with nothing in them aside, are rows by themselves: as many fields,
+    and numbers or dates wherever the row has them. Two quotes that belong to two rows look like one value;
+    text that people write on several lines does not."""
     filled = [line for line in lines if line.strip()]
+    numeric = [place for place, field in enumerate(row) if _BEGINS_AS_NUMBER.match(field)]
+    numeric = [place for place in numeric if not _NEWLINES.search(row[place])]
     parsed = (next(csv.reader([line], delimiter=delimiter), []) for line in filled)
-    return num_fields > 1 and bool(filled) and all(len(row) == num_fields for row in parsed)
+    return bool(numeric and filled) and all(
+        len(each) == len(row) and all(_BEGINS_AS_NUMBER.match(each[place]) for place in numeric)
+        for each in parsed
+    )

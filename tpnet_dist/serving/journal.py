@@ -182,7 +182,8 @@ def _is_call(found: object) -> bool:
     """Whether it has columns of one length."""
     if not isinstance(found, dict) or not {"src", "dst", "time"} <= found.keys() <= set(_COLUMNS):
         return False
-    return all(isinstance(column, list) and len(column) == len(found["src"]) for column in found.values())
+    columns = list(found.values())
+    return all(isinstance(column, list) for column in columns) and len({*map(len, columns)}) == 1
 
 
 def _content(line: bytes) -> Any:  # noqa: ANN401 — whatever JSON holds

@@ -20,10 +20,9 @@ from tpnet_dist.events.split import events_of_test_part
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.stored_json import CHECKSUM_KEY, parse_json, require_intact, sealed
 from tpnet_dist.files.typed_json import from_json
-from tpnet_dist.training.checkpoint import BEST_NAME, newest_optimizer, newest_step_facts
+from tpnet_dist.training.checkpoint import BEST_NAME, newest_optimizer, newest_step_facts, read_best
 from tpnet_dist.training.engine import OptimizerState
 from tpnet_dist.training.run_folder import RunFolder, seed_folder
-from tpnet_dist.training.weights_file import read_state
 
 BEFORE_NAME = "before.json"
 """The file, in a seed's folder of checkpoints, of the figures of the other run's weights."""
@@ -159,7 +158,7 @@ def start_of(config: Config, seed: int) -> Start:
         raise InputError(
             f"{path}: {run} has no weights of seed {seed}; name seeds it has with --training.seeds"
         )
-    state = read_state(path)
+    state = read_best(path)
     return Start(state["model"], int(state["epoch"]), newest_optimizer(folder), path)
 
 

@@ -21,20 +21,6 @@ TRITON = pytest.param("triton", marks=needs_triton)
 FORMS = ["host", "device", TRITON]
 
 
-def record_on_device(
-    own_VLD: Tensor,
-    borrowed_VLD: Tensor,
-    ends: Ends,
-    batches: range,
-    clocks: Clocks,
-    rules: LayerRules,
-    record: TermsRecorder = record_terms,
-) -> None:
-    """Replay consecutive batches, one after the other."""
-    for batch in batches:
-        record(own_VLD, borrowed_VLD, clocks, Terms.of(ends, batch, rules), rules)
-
-
 def recorder(form: str) -> Callable[..., None]:
     if form == "host":
         return record_on_host

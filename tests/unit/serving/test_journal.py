@@ -104,7 +104,10 @@ def test_a_full_disk_refuses_before_anything_is_written(path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     "commit",
-    [b'{"src": [1]}', b"5", b'[{"src": [1]}]', b'[{"src": [1, 2], "dst": [1], "time": [1]}]', b"[" * 5000],
+    [
+        *(b'{"src": [1]}', b"5", b'[{"src": [1]}]', b'[{"src": [1, 2], "dst": [1], "time": [1]}]'),
+        *(b"[" * 5000, b'[{"dst": [1], "src": 5, "time": [1]}]'),
+    ],
 )
 def test_whole_lines_that_hold_no_events_are_refused(path: Path, commit: bytes) -> None:
     whole = path.read_bytes()[: read_journal(path).size]

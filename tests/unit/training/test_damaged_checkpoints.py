@@ -89,7 +89,7 @@ def pickled_entry_by_the_name_of_a_tensor(mark: Path, step: Path) -> Any:
     return metadata
 
 
-FORGERIES = {
+TAMPERINGS = {
     "another class": (unknown_class, r".metadata asks for posix.mkdir, where tensors alone may be described"),
     "within": (hidden_in_a_description, r".metadata asks for posix.mkdir, where tensors alone"),
     "a pickled entry": (
@@ -101,12 +101,12 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
+@pytest.mark.parametrize("tampering", TAMPERINGS)
 def test_a_tampered_checkpoint_with_true_checksums_is_left_out_and_nothing_of_it_is_run(
-    saved: tuple[Path, TPNet, Progress], forgery: str
+    saved: tuple[Path, TPNet, Progress], tampering: str
 ) -> None:
     path, model, _ = saved
-    make, reason = FORGERIES[forgery]
+    make, reason = TAMPERINGS[tampering]
     mark, step, heard = path / "mark", path / "step-00000008", Heard()
     forge(step, make(mark, step))
     with world_of_one() as world:

@@ -50,6 +50,7 @@ class ParquetReader:
             self.schema = self._file.schema_arrow
         except (pa.ArrowException, OSError, ValueError) as error:
             raise _damaged(self.name, "is not readable as Parquet", error) from error
+        _require_names(self.name, self.schema)
 
     def head(self) -> pa.RecordBatch:
         return _first(self.schema, (batch for batch, _ in self._read(None, HEAD_ROWS)))
@@ -82,6 +83,7 @@ class IpcReader:
         self.place, self.name, self.num_bytes = place, place.name, place.num_bytes
         with self._opened() as (reader, _):
             self.schema = reader.schema
+        _require_names(self.name, self.schema)
 
     def head(self) -> pa.RecordBatch:
         return _first(self.schema, (batch for batch, _ in self.batches([])))
@@ -167,6 +169,7 @@ class JsonLinesReader:
         """Parse lines. Texts stay texts, also those that look like dates: they may be ids."""
         try:
             table = self._parsed(lines)
+            _require_names(self.name, table.schema)
             names = table.column_names
             while dates := [each.name for each in table.schema if pa.types.is_timestamp(each.type)]:
                 self._as_text += dates
@@ -201,6 +204,14 @@ class JsonLinesReader:
 
     def record(self) -> SourceRecord:
         return self.place.record()
+
+
+def _require_names(place: str, schema: pa.Schema) -> None:
+    """Refuse names of columns that are no text; Arrow looks at them only when they are asked for."""
+    try:
+        _ = schema.names
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}: the name of a column is not UTF-8 ({error}); correct it") from error
 
 
 class MemoryReader:

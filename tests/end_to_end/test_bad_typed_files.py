@@ -114,6 +114,7 @@ def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
         ("log.parquet", b"PAR1" + b"\0" * 100, "not readable as Parquet"),
         ("log.feather", b"ARROW1\0\0" + b"\1" * 100, "not readable as Arrow IPC"),
         ("log.jsonl", b'{"src": 1, "dst": 2, "time": 3}\n{"src": 1, "dst"\n', "cannot be read as JSON lines"),
+        ("log.jsonl", b'{"src": 1, "dst": 2, "time": 3, "\xb2": 4}\n', "the name of a column is not UTF-8"),
         ("log.json", b'[{"src": 1, "dst": 2, "time": 3}]', "one JSON list; write one object a line"),
         ("log.txt", b'[{"src": 1, "dst": 2, "time": 3}]', "one JSON list; write one object a line"),
         (

@@ -33,10 +33,16 @@ from tpnet_dist.errors import InputError
 from tpnet_dist.events import preparation
 from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.shards import Times
-from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64
+from tpnet_dist.events.text_columns import EXACT_IN_FLOAT64, formatted_nanoseconds
 
 _ROWS_AT_ONCE = 4096
 _LATEST_DATE = "2262-04-11"
+_KNOWN_FORMS = (
+    "%a %b %d %H:%M:%S %z %Y",  # Twitter
+    "%a, %d %b %Y %H:%M:%S %z",  # mail
+    "%d/%b/%Y:%H:%M:%S %z",  # web servers
+    "%a %b %d %H:%M:%S %Y",  # C
+)
 _DATE_WITH_SLASHES = re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b")
 
 
@@ -183,6 +189,8 @@ def check_time(field: str, rule: TimeRule) -> Times:
         raise _wrong_date(field, rule)
     if value is None and _DATE_WITH_SLASHES.match(field):
         raise RuleBroken(f"time {field!r} is a date, {_SAY_FORMAT}")
+    if value is None and (form := _known_form(field)):
+        raise RuleBroken(f"time {field!r} is a date; pass --time-format '{form}'")
     if value is None:
         hint = " or, for a decimal comma, --decimal-comma" if re.fullmatch(r"\d+,\d+", field) else ""
         raise RuleBroken(
@@ -205,6 +213,12 @@ _SAY_FORMAT = (
 )
 
 
+def _known_form(field: str) -> str | None:
+    """Return the form that programs are known to write this date in; None if it has none of these."""
+    date = pa.array([field])
+    return next((form for form in _KNOWN_FORMS if formatted_nanoseconds(date, form) is not None), None)
+
+
 def _wrong_date(field: str, rule: TimeRule) -> RuleBroken:
     if rule.format is not None:
         return RuleBroken(
@@ -222,6 +236,8 @@ def _wrong_date(field: str, rule: TimeRule) -> RuleBroken:
         )
     if _DATE_WITH_SLASHES.match(field):
         return RuleBroken(f"time {field!r} is not ISO-8601, {_SAY_FORMAT}")
+    if form := _known_form(field):
+        return RuleBroken(f"time {field!r} is not ISO-8601; pass --time-format '{form}'")
     return RuleBroken(
         f"time {field!r} is not ISO-8601 (2024-01-31 or 2024-01-31T12:00:00.5Z, at most nanoseconds); "
         "correct it, or give another --time-unit or a --time-format"

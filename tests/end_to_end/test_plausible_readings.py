@@ -221,6 +221,24 @@ def test_a_large_blank_block_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", [[], ["--time-unit", "iso"]])
+@pytest.mark.parametrize(
+    ("date", "form"),
+    [
+        pytest.param("Tue Nov 14 22:17:00 +0000 2023", "%a %b %d %H:%M:%S %z %Y", id="Twitter"),
+        pytest.param('"Tue, 14 Nov 2023 22:17:00 +0000"', "%a, %d %b %Y %H:%M:%S %z", id="mail"),
+        pytest.param("14/Nov/2023:22:17:00 +0000", "%d/%b/%Y:%H:%M:%S %z", id="web servers"),
+        pytest.param("Tue Nov 14 22:17:00 2023", "%a %b %d %H:%M:%S %Y", id="C"),
+    ],
+)
+def test_a_form_of_dates_that_is_known_is_named(
+    tmp_path: Path, date: str, form: str, unit: list[str]
+) -> None:
+    assert f"pass --time-format '{form}'" in refuse(tmp_path, f"src,dst,time\n1,2,{date}\n", *unit)
+    convert(tmp_path / "log.csv", tmp_path / "out", "--time-format", form)
+    assert EventLog(tmp_path / "out").manifest.last_time == 1_700_000_220
+
+
+@pytest.mark.parametrize("unit", [[], ["--time-unit", "iso"]])
 def test_a_date_with_slashes_is_called_what_it_is(tmp_path: Path, unit: list[str]) -> None:
     sentence = refuse(tmp_path, "src,dst,time\n1,2,14/11/2023 22:17\n", *unit)
     assert "1970" not in sentence

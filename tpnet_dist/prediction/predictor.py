@@ -347,7 +347,7 @@ class Predictor:
         """Return events as arrays; refuse what cannot be observed."""
         sources, destinations = same_length(src, dst)
         times = as_times(time, self.log.manifest, len(sources))
-        require_order(times, self.now, "event")
+        require_order(times, self.now, self.log.manifest, "event")
         rows = None if features is None else as_rows(features)
         self._past.check_features(rows, len(sources))
         return sources, destinations, times, rows

@@ -54,7 +54,7 @@ def load_later(saved: Mapping[str, Any], parts: Parts) -> None:
     src, dst, given = (saved[name].numpy() for name in ("src", "dst", "time"))
     times = as_times(given, past.log.manifest, len(given))
     features = None if saved["features"] is None else saved["features"].numpy()
-    require_order(times, past.now, "observed event")
+    require_order(times, past.now, past.log.manifest, "observed event")
     if len(times):
         past.check_features(features, len(times))
         _require_nodes(ids, np.concatenate([src, dst]))

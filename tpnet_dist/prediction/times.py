@@ -106,21 +106,21 @@ def _ticks_of(dates: npt.NDArray[Any], manifest: Manifest) -> npt.NDArray[Any]:
     return ticks if manifest.time_dtype == "int64" else ticks + rest
 
 
-def require_order(times: Times, now: float, what: str) -> None:
+def require_order(times: Times, now: float, manifest: Manifest, what: str) -> None:
     """Refuse events that are not in order of time, or before what has happened already."""
     if not len(times):
         return
     if times[0] < now:
         raise InputError(
-            f"{what} 0: time {times[0]} is before {now}, the time of the last event recorded; "
-            "give later events only"
+            f"{what} 0: time {_dated(times[0], manifest)} is before {_dated(now, manifest)}, the time of the "
+            "last event recorded; give later events only"
         )
     backward = times[1:] < times[:-1]
     if backward.any():
         row = int(backward.argmax()) + 1
         raise InputError(
-            f"{what} {row}: time {times[row]} is before {times[row - 1]} of the one before it; "
-            "sort them by time"
+            f"{what} {row}: time {_dated(times[row], manifest)} is before "
+            f"{_dated(times[row - 1], manifest)} of the one before it; sort them by time"
         )
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.event_logs import write_log
 from tests.support.sentences import refused
 from tpnet_dist.events.manifest import Manifest
-from tpnet_dist.prediction.times import as_times, require_present
+from tpnet_dist.prediction.times import as_times, require_order, require_present
 
 FIRST = 1_700_000_000
 
@@ -118,3 +118,11 @@ def test_the_past_is_refused_by_its_date_where_the_log_has_dates(manifest: Manif
         require_present(earlier, FIRST + 60, manifest)
     with refused():
         require_present(np.array([5]), 60, replace(manifest, first_time=0, last_time=60))
+
+
+def test_events_out_of_order_are_refused_by_their_dates(manifest: Manifest) -> None:
+    later = np.array([FIRST + 60, FIRST + 30])
+    with refused():
+        require_order(later, FIRST + 120, manifest, "event")
+    with refused():
+        require_order(later, FIRST, manifest, "event")

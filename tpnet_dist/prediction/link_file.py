@@ -75,9 +75,12 @@ class LinkFile:
         found = {role: self.columns.find(role, names) for role in (*self.roles, "time")}
         for role in self.roles:
             if found[role] is None:
+                has_header = self._kind == TEXT and self._text_form[1] is None
+                where = ", the names in its first line" if has_header else ""
+                remedy = ", or write a line of names above it" if has_header else ""
                 raise InputError(
-                    f"{self.path}: has no column {self.columns.wanted(role)} among {', '.join(names)}; "
-                    "name it with --src or --dst"
+                    f"{self.path}: has no column {self.columns.wanted(role)} among "
+                    f"{', '.join(names)}{where}; name it with --{role}{remedy}"
                 )
         for name in names:
             is_used = self.num_features > 0 or name in found.values()

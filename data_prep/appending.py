@@ -254,4 +254,5 @@ def _job(appending: Appending, before: LogBefore) -> Conversion:
         features=before.feature_options(),
         node_table=table,
         accept_doubts=appending.accept_doubts,
+        missing=("",) if appending.accept_doubts else before.missing,
     )

@@ -1,6 +1,6 @@
 """Consecutive rows of a source on their way through the first pass."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -51,6 +51,8 @@ class Rules:
     features: FeatureReading
     must_be_sorted: bool
     num_feature_rows: int | None
+    missing: Sequence[str]
+    """What no id is, such as NA."""
     whole_ids: bool = False
     """Ids are whole numbers, as all are of the log that is appended to."""
 

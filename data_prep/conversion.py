@@ -1,5 +1,6 @@
 """What a conversion is to do, apart from how it is done and shown."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from data_prep.raw_features import FeatureOptions
 from data_prep.table_readers import TableReader
 from data_prep.values import TimeRule
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
 
@@ -49,6 +51,8 @@ class Conversion:
     features: FeatureOptions = field(default_factory=FeatureOptions)
     node_table: NodeTable | None = None
     accept_doubts: bool = False
+    missing: Sequence[str] = MISSING_SPELLINGS
+    """What no id is, such as NA."""
     events_per_shard: int = EVENTS_PER_SHARD
     source: dict[str, object] = field(default_factory=dict)
     """Notes in the manifest, for people, on where the log came from."""

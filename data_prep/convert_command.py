@@ -18,6 +18,7 @@ from data_prep.presets import PRESETS, FormatName, find_companions
 from data_prep.raw_features import FeatureOptions
 from tpnet_dist.config.whole_numbers import Count
 from tpnet_dist.errors import InputError
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.preparation import TimeUnit
 from tpnet_dist.events.shards import EVENTS_PER_SHARD
 from tpnet_dist.files.progress import display_for
@@ -95,7 +96,7 @@ class Convert:
     dry_run: bool = False
     """Say what is understood of the inputs, and write nothing."""
     yes: bool = False
-    """Take implausible times, units and columns as they are, instead of refusing them."""
+    """Take implausible times, units, columns and ids as they are, instead of refusing them."""
     debug: bool = False
     """Show the traceback of an error."""
 
@@ -149,6 +150,7 @@ class Convert:
             ),
             node_table=self._node_table(),
             accept_doubts=self.yes,
+            missing=("",) if self.yes else MISSING_SPELLINGS,
             events_per_shard=self.shard_events,
             source={
                 "command": "convert",

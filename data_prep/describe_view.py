@@ -53,6 +53,7 @@ def _overview(summary: LogSummary, *, plain: bool) -> Table:
 def _overview_rows(summary: LogSummary) -> Iterator[tuple[str, str, str]]:
     yield "events", f"{summary.events:,}", ""
     yield "nodes", f"{summary.nodes:,}", f"{summary.nodes_with_events:,} with events"
+    yield "ids", summary.ids, summary.odd_ids
     yield "sources", f"{summary.sources:,}", "bipartite" if summary.bipartite else ""
     yield "destinations", f"{summary.destinations:,}", _on_both_sides(summary)
     yield from _time_rows(summary)

@@ -52,6 +52,7 @@ class FirstPass:
             features=self.reading,
             must_be_sorted=not job.sort,
             num_feature_rows=self._matrix.num_rows if self._matrix else None,
+            missing=job.missing,
             whole_ids=before is not None and before.has_whole_ids,
         )
         self._may_be_empty = before is not None
@@ -145,11 +146,12 @@ class FirstPass:
 
     def _encode(self, chunk: Chunk) -> list[Codes]:
         """Return the codes of the ids; one look-up serves both columns where they share an id space."""
+        parsed, missing = chunk.has_parsed_ids, self._rules.missing
         if self.sources is self.destinations:
-            return self.sources.encode([chunk.src, chunk.dst], are_parsed=chunk.has_parsed_ids)
+            return self.sources.encode([chunk.src, chunk.dst], are_parsed=parsed, missing=missing)
         return [
-            *self.sources.encode([chunk.src], SOURCE, are_parsed=chunk.has_parsed_ids),
-            *self.destinations.encode([chunk.dst], DESTINATION, are_parsed=chunk.has_parsed_ids),
+            *self.sources.encode([chunk.src], SOURCE, are_parsed=parsed, missing=missing),
+            *self.destinations.encode([chunk.dst], DESTINATION, are_parsed=parsed, missing=missing),
         ]
 
     def _choose_features(self, job: Conversion, first: Source, path: Path) -> EdgeFeatures | None:

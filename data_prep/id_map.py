@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from data_prep import id_tables
 from data_prep.values import Rejected, parse_ids
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 
 Codes = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
@@ -79,12 +80,20 @@ class IdMap:
         return np.concatenate([sources.astype(np.int64), np.flatnonzero(others)])
 
     def encode(
-        self, columns: Sequence[pa.Array], first_role: int = SOURCE, *, are_parsed: bool = False
+        self,
+        columns: Sequence[pa.Array],
+        first_role: int = SOURCE,
+        *,
+        are_parsed: bool = False,
+        missing: Sequence[str] = MISSING_SPELLINGS,
     ) -> list[Codes]:
         """Return the codes of the ids in the columns, sources first, which have equally many rows; new ones
-        are admitted. Raises `Rejected` on a null id. `are_parsed`: `parse_ids` was here."""
+        are admitted. Raises `Rejected` on a null id. `are_parsed`: `parse_ids` was here. `missing`: what
+        no id is."""
         as_text = isinstance(self._known, _KnownTexts)
-        ids = list(columns) if are_parsed else [parse_ids(each, as_text=as_text) for each in columns]
+        ids = list(columns)
+        if not are_parsed:
+            ids = [parse_ids(each, as_text=as_text, missing=missing) for each in columns]
         if as_text or any(not pa.types.is_integer(column.type) for column in ids):
             ids = [pc.cast(column, pa.large_string()) for column in ids]
             if isinstance(self._known, _KnownIntegers):

@@ -12,9 +12,10 @@ from data_prep.id_map import IdMap
 from data_prep.layout import Layout
 from data_prep.raw_features import FeatureOptions
 from data_prep.times import TimeForm
-from data_prep.values import TimeRule
+from data_prep.values import TimeRule, na_ids
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventLog
+from tpnet_dist.events.feature_rules import MISSING_SPELLINGS
 from tpnet_dist.events.file_records import part_name
 from tpnet_dist.events.preparation import Preparation
 
@@ -40,6 +41,9 @@ class LogBefore:
         table = log.raw_ids()
         raw = table.column("raw_id").combine_chunks()
         self.has_whole_ids = pa.types.is_integer(raw.type)
+        known = na_ids(raw)
+        self.missing = [word for word in MISSING_SPELLINGS if word not in known]
+        """What no id is, unless the user says so."""
         everybody = np.arange(len(raw), dtype=np.int32)
         if not self.manifest.bipartite:
             self._dense_of_side = {"src": everybody, "dst": everybody}

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from data_prep.values import kind_of_ids
 from tpnet_dist.errors import InputError
 from tpnet_dist.events import EventColumns, EventLog
 from tpnet_dist.events.file_records import Version
@@ -70,6 +71,10 @@ class LogSummary:
 
     events: int
     nodes: int
+    ids: str
+    """Whether raw ids are text or whole numbers."""
+    odd_ids: str
+    """How many ids are no whole numbers, where most are and all became text; else empty."""
     nodes_with_events: int
     sources: int
     destinations: int
@@ -145,9 +150,12 @@ def _auto_decay(log: EventLog) -> tuple[float, ...]:
 def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distinct_edges: int) -> LogSummary:
     manifest, degree = log.manifest, nodes.out_degree + nodes.in_degree
     assert times.last == manifest.last_time, (times.last, manifest.last_time)
+    ids, odd_ids = kind_of_ids(log.raw_ids().column("raw_id"))
     return LogSummary(
         events=len(log),
         nodes=log.num_nodes,
+        ids=ids,
+        odd_ids=odd_ids,
         nodes_with_events=int(np.count_nonzero(degree)),
         sources=int(np.count_nonzero(nodes.out_degree)),
         destinations=int(np.count_nonzero(nodes.in_degree)),

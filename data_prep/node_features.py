@@ -1,5 +1,6 @@
 """A table of node features, in the order of dense ids: nodes without a line get zeros, and are counted."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class NodeFeatures:
         table = _read(wanted, job.layout, spool)
         if not len(table):
             raise InputError(f"{self._name}: holds no rows; give a table with node features")
-        self._ids = self._parsed_ids(table, wanted)
+        self._ids = self._parsed_ids(table, wanted, missing=job.missing)
         self._side = self._parsed_sides(table) if job.bipartite else None
         of_no_feature = {wanted.node_id, SIDE} if job.bipartite else {wanted.node_id}
         names = list(wanted.columns) or [name for name in table.column_names if name not in of_no_feature]
@@ -123,7 +124,7 @@ class NodeFeatures:
                 f"{SIDE!r} that says src or dst"
             )
 
-    def _parsed_ids(self, table: pa.Table, wanted: NodeTable) -> pa.Array:
+    def _parsed_ids(self, table: pa.Table, wanted: NodeTable, *, missing: Sequence[str]) -> pa.Array:
         if wanted.node_id not in table.column_names:
             raise InputError(
                 f"{self._name}: has no column {wanted.node_id!r} among {', '.join(table.column_names)}; "
@@ -131,7 +132,7 @@ class NodeFeatures:
                 "--node-id"
             )
         try:
-            return parse_ids(table.column(wanted.node_id).combine_chunks(), as_text=False)
+            return parse_ids(table.column(wanted.node_id).combine_chunks(), as_text=False, missing=missing)
         except Rejected:
             raise InputError(
                 f"{self._name}: column {wanted.node_id!r} holds an id that is missing, or neither text nor "

@@ -93,7 +93,7 @@ def _pass_unseen(rows: list[list[str]], form: TextForm, roles: Roles, rules: Rul
 
     try:
         for position in (roles.src, roles.dst):
-            ids = parse_ids(column(position), as_text=not rules.whole_ids)
+            ids = parse_ids(column(position), as_text=not rules.whole_ids, missing=rules.missing)
             if rules.whole_ids and not pa.types.is_integer(ids.type):
                 return False
         for position in _numeric(roles, rules):
@@ -141,10 +141,9 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
             "complete or remove the row (features must be as many in every row)"
         )
     for role, position in (("source", roles.src), ("destination", roles.dst)):
-        if row[position].strip() in MISSING_SPELLINGS:
-            raise RuleBroken(f"{role} id {row[position]!r} is null; fill it in or remove the row")
+        require_id(row[position], role, rules)
         if rules.whole_ids:
-            ids = parse_ids(pa.array([row[position]], pa.string()), as_text=False)
+            ids = parse_ids(pa.array([row[position]], pa.string()), as_text=False, missing=rules.missing)
             require_kind(ids, f"{role} id {row[position].strip()!r}", rules)
     times = check_time(row[roles.time].strip(), rules.time)
     for position in _numeric(roles, rules):
@@ -159,6 +158,18 @@ def _check_row(row: list[str], form: TextForm, roles: Roles, rules: Rules) -> Ti
     if roles.feature_row is not None:
         _check_feature_row(row[roles.feature_row], rules.num_feature_rows)
     return times
+
+
+def require_id(value: object, role: str, rules: Rules) -> None:
+    """Refuse a missing id, and words for one unless they are known to be ids."""
+    written = value.strip() if isinstance(value, str) else value
+    if written in (None, "") or (written in MISSING_SPELLINGS and rules.whole_ids):
+        raise RuleBroken(f"{role} id {value!r} is null; fill it in or remove the row")
+    if written in rules.missing:
+        raise RuleBroken(
+            f"{role} id {value!r} may stand for a missing one; fill it in or remove the row, or --yes to "
+            "take it as an id"
+        )
 
 
 def require_kind(ids: pa.Array, what: str, rules: Rules) -> None:
@@ -189,8 +200,8 @@ def check_time(field: str, rule: TimeRule) -> Times:
         raise _wrong_date(field, rule)
     if value is None and _DATE_WITH_SLASHES.match(field):
         raise RuleBroken(f"time {field!r} is a date, {_SAY_FORMAT}")
-    if value is None and (form := _known_form(field)):
-        raise RuleBroken(f"time {field!r} is a date; pass --time-format '{form}'")
+    if value is None and (known := _known_form(field)):
+        raise RuleBroken(f"time {field!r} is a date; pass --time-format '{known}'")
     if value is None:
         hint = " or, for a decimal comma, --decimal-comma" if re.fullmatch(r"\d+,\d+", field) else ""
         raise RuleBroken(

@@ -16,6 +16,7 @@ from data_prep.row_rules import (
     check_number,
     check_time,
     check_time_beside_others,
+    require_id,
     require_kind,
 )
 from data_prep.table_readers import ROWS_PER_BATCH, TableReader
@@ -31,7 +32,7 @@ from data_prep.values import (
     parse_times,
 )
 from tpnet_dist.errors import InputError
-from tpnet_dist.events.feature_rules import MISSING_SPELLINGS, numbers_with_gaps
+from tpnet_dist.events.feature_rules import numbers_with_gaps
 from tpnet_dist.events.preparation import SourceRecord, TextForm, TimeUnit
 from tpnet_dist.events.text_columns import without_views
 
@@ -143,8 +144,8 @@ class TableSource:
         return Chunk(
             first_row=first_row,
             bytes_read=bytes_read,
-            src=self._ids(batch, roles.src),
-            dst=self._ids(batch, roles.dst),
+            src=self._ids(batch, roles.src, rules),
+            dst=self._ids(batch, roles.dst, rules),
             time=parse_times(self._column(batch, roles.time), rules.time),
             label=None if label is None else parse_numbers(self._column(batch, label)),
             features=self._features(batch, rules) if roles.features else None,
@@ -152,8 +153,8 @@ class TableSource:
             has_parsed_ids=True,
         )
 
-    def _ids(self, batch: pa.RecordBatch, position: int) -> pa.Array:
-        return parse_ids(self._column(batch, position), as_text=False)
+    def _ids(self, batch: pa.RecordBatch, position: int, rules: Rules) -> pa.Array:
+        return parse_ids(self._column(batch, position), as_text=False, missing=rules.missing)
 
     def _column(self, batch: pa.RecordBatch, position: int) -> pa.Array:
         place = batch.schema.get_field_index(self.roles.names[position])
@@ -271,10 +272,9 @@ class TableSource:
 
     def _check_id(self, column: pa.Array, role: str, rules: Rules) -> None:
         value = column[0].as_py()
-        if value is None or (isinstance(value, str) and value.strip() in MISSING_SPELLINGS):
-            raise RuleBroken(f"{role} id {value!r} is null; fill it in or remove the row")
+        require_id(value, role, rules)
         try:
-            ids = parse_ids(column, as_text=False)
+            ids = parse_ids(column, as_text=False, missing=rules.missing)
         except Rejected:
             if isinstance(value, float) and value.is_integer():
                 raise RuleBroken(

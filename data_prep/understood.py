@@ -12,7 +12,7 @@ from data_prep.chunk import Source
 from data_prep.columns import is_of_people, is_of_things
 from data_prep.conversion import Conversion
 from data_prep.layout import Roles
-from data_prep.values import Rejected, TimeRule, is_text, parse_signed_times, parse_times
+from data_prep.values import Rejected, TimeRule, is_text, kind_of_ids, na_ids, parse_signed_times, parse_times
 from tpnet_dist.errors import InputError
 from tpnet_dist.events.manifest import SECONDS_PER_TICK
 from tpnet_dist.events.unix_times import are_unix_times, date_of, duration
@@ -84,9 +84,23 @@ def say_log(first: "FirstPass", job: Conversion, tell: Tell) -> None:
     else:
         both = first.sources.num_on_both_sides
         tell(f"  {'ids':<12} one id space: {len(first.sources):,} nodes, {both:,} on both sides")
+    _say_kinds(first, tell)
     name = job.inputs_name
     for doubt in _doubts_about_span(name, first.events, low, high, tick, rule, job):
         _raise_or_tell(doubt, job, tell)
+
+
+def _say_kinds(first: "FirstPass", tell: Tell) -> None:
+    """Say which ids are other than one might expect."""
+    spaces = {" of sources": first.sources, " of destinations": first.destinations}
+    if first.sources is first.destinations:
+        spaces = {"": first.sources}
+    for which, ids in spaces.items():
+        if words := na_ids(new := ids.raw[ids.num_before :]):
+            tell(f"  {'taken as is':<12} ids{which} that may stand for missing ones: {', '.join(words)}")
+        kind, few = kind_of_ids(new)
+        if few and not ids.num_before:
+            tell(f"  {'ids':<12} {kind}{which}: {few}")
 
 
 def say_appended(first: "FirstPass", before: "LogBefore", job: Conversion, tell: Tell) -> None:
@@ -103,6 +117,7 @@ def say_appended(first: "FirstPass", before: "LogBefore", job: Conversion, tell:
     new = sum(len(ids) - ids.num_before for ids in before.maps)
     known = sum(int(np.count_nonzero(ids.degree[: ids.num_before])) for ids in before.maps)
     tell(f"  {'ids':<12} {known:,} of the log's {log.nodes:,} nodes, {new:,} new ones")
+    _say_kinds(first, tell)
     for name, count in first.reading.num_gaps.items():
         tell(f"  {'missing':<12} {count:,} values of {name}, filled as in the log")
     for name, categories in first.reading.unknown_categories.items():

@@ -1,6 +1,7 @@
 """Columns to ids, times and numbers, whole chunks at a time. A bad value raises `Rejected`, unexplained: the
 source then reads row by row and says which one, so the rules cost nothing while all is well."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from tpnet_dist.events.text_columns import (
 
 IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
+_PLAIN_INTEGER = r"^(0|-?[1-9]\d{0,17})$"
 _POWERS_OF_TEN = 10 ** np.arange(1, 19, dtype=np.int64)
 
 
@@ -52,8 +54,9 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in IS_TEXT)
 
 
-def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
-    """Return int64 if every id is a plainly written integer, else text: "007" stays "007"."""
+def parse_ids(column: pa.Array, *, as_text: bool, missing: Sequence[str] = MISSING_SPELLINGS) -> pa.Array:
+    """Return int64 if every id is a plainly written integer, else text: "007" stays "007". `missing`: what
+    no id is."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
@@ -65,11 +68,32 @@ def parse_ids(column: pa.Array, *, as_text: bool) -> pa.Array:
     if not as_text and (numbers := _plain_integers(column)) is not None:
         return numbers
     text = pc.utf8_trim_whitespace(column)
-    if pc.any(pc.is_in(text, pa.array(MISSING_SPELLINGS))).as_py():
+    if pc.any(pc.is_in(text, pa.array(missing))).as_py():
         raise Rejected
     if not as_text and (numbers := _plain_integers(text)) is not None:
         return numbers
     return text
+
+
+def na_ids(raw: pa.Array) -> list[str]:
+    """Return those ids that are also words for a missing value."""
+    if pa.types.is_integer(raw.type):
+        return []
+    found: list[str] = raw.filter(pc.is_in(raw, pa.array(MISSING_SPELLINGS, raw.type))).to_pylist()
+    return found
+
+
+def kind_of_ids(raw: pa.Array) -> tuple[str, str]:
+    """Return in words what ids are and, where a few made text of whole numbers, how many they are."""
+    if pa.types.is_integer(raw.type):
+        return "whole numbers", ""
+    others = raw.filter(pc.invert(pc.match_substring_regex(raw, _PLAIN_INTEGER)))
+    if not 0 < len(others) <= len(raw) / 2:
+        return "text", ""
+    return (
+        "text",
+        f"{len(others):,} of {len(raw):,} no plain whole number: {others[0].as_py()!r:.24}",
+    )
 
 
 def _ids_of_numbers(column: pa.Array, *, as_text: bool) -> pa.Array:

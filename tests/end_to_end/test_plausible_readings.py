@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
 from data_prep.__main__ import main
@@ -156,6 +159,38 @@ def test_whole_numbers_written_with_a_point_are_refused_as_ids(tmp_path: Path) -
     assert "such as 1.0 are taken as text" in sentence and "--yes" in sentence
     convert(tmp_path / "log.csv", tmp_path / "out", "--yes")
     assert describe(tmp_path / "out")["nodes"] == 4
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_word_for_a_missing_id_is_an_id_if_said_and_remains_one(tmp_path: Path, kind: str) -> None:
+    log, out = tmp_path / f"log.{kind}", tmp_path / "out"
+    write_trips(log, ["DE", "FR", "NA"], ["FR", "NA", "DE"], first_time=1)
+    assert "line 3" in (sentence := refusal("convert", log, out)) or "row 2" in sentence
+    assert "'NA' may stand for a missing one" in sentence and "--yes" in sentence
+    done = run_here(main, "convert", log, out, "--yes")
+    assert "ids that may stand for missing ones: NA" in done.stdout
+    write_trips(log, ["NA"], ["DE"], first_time=9)
+    run_here(main, "append", log, out)
+    write_trips(log, ["NA"], ["nan"], first_time=10)
+    assert "'nan' may stand" in refusal("append", log, out)
+    assert (describe(out)["events"], describe(out)["nodes"]) == (4, 3)
+
+
+def write_trips(path: Path, src: list[str], dst: list[str], first_time: int) -> None:
+    table = pa.table({"src": src, "dst": dst, "time": range(first_time, first_time + len(src))})
+    if path.suffix == ".csv":
+        pa.csv.write_csv(table, path)
+    else:
+        pa.parquet.write_table(table, path)
+
+
+def test_one_id_that_makes_text_of_whole_numbers_is_named(tmp_path: Path) -> None:
+    raw = tmp_path / "log.csv"
+    raw.write_text(GOOD + "12a,3,13\n")
+    remark = "1 of 4 no plain whole number: '12a'"
+    assert f"text: {remark}" in run_here(main, "convert", raw, tmp_path / "out").stdout
+    assert remark in run_here(main, "describe", tmp_path / "out").stdout
+    assert describe(tmp_path / "out")["ids"] == "text"
 
 
 def test_a_first_event_with_a_date_is_not_taken_for_names(tmp_path: Path) -> None:

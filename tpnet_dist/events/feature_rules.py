@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tpnet_dist.errors import InputError
 
 Matrix = npt.NDArray[np.float32]
-MISSING_SPELLINGS = ["", "null", "NULL", "nan", "NaN", "None", "NA", "N/A", "<NA>"]
+MISSING_SPELLINGS = ("", "null", "NULL", "nan", "NaN", "None", "NA", "N/A", "<NA>")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,9 @@ FEW_TIMES, SMALL_TIME = 20, 1e6
 _FEW_ROWS = 10
 _SHOWN_VALUES, _SHOWN_NAMES, _LONGEST_VALUE = 3, 6, 24
 _YEAR = 365.25 * 86400
+_PERIODS = {"days": 86400, "hours": 3600}
+_EARLIEST, _LATEST = 20 * _YEAR, 80 * _YEAR
+"""1990 and 2050 in seconds since 1970. Numbers of later days may be seconds of working hours."""
 _WHOLE_WITH_POINT = r"^\s*-?\d+\.0+\s*$"
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
@@ -299,6 +302,14 @@ def _doubts_about_span(
     seconds = (high - low) * tick
     if not rule.is_dates and (unit := _likelier_unit(low, high, rule)):
         yield _unit_doubt(name, low, high, rule, unit)
+    elif rule.unit == "s" and (period := _likely_period(events, low, high)):
+        size = _PERIODS[period]
+        first, last = (date_of(time * size)[:10] for time in (low, high))
+        yield (
+            f"{name}: times {low} to {high} of {events:,} events are taken as seconds, but look like "
+            f"{period} since 1970 ({first} to {last}); multiply them by {size}, or --yes to take them as "
+            "seconds"
+        )
     elif seconds > MAX_YEARS * _YEAR:
         remedy = (
             "correct the dates"
@@ -324,6 +335,15 @@ def _likelier_unit(low: float, high: float, rule: TimeRule) -> str | None:
     if are_unix_times(low, high, SECONDS_PER_TICK[rule.unit]):
         return None
     return next((unit for unit, tick in SECONDS_PER_TICK.items() if are_unix_times(low, high, tick)), None)
+
+
+def _likely_period(events: int, low: float, high: float) -> str | None:
+    """Return the period that numbers are likely to count since 1970, taken for seconds: a day or an hour has
+    many events, a second hardly one; and seconds that begin with a log do not begin so late."""
+    if events <= high - low:
+        return None
+    dates = {name: (low * size, high * size) for name, size in _PERIODS.items()}
+    return next((name for name, (first, last) in dates.items() if _EARLIEST <= first <= last < _LATEST), None)
 
 
 def _unit_doubt(name: str, low: float, high: float, rule: TimeRule, unit: str) -> str:

@@ -21,6 +21,9 @@ YEARS = "src,dst,year\n" + "".join(f"{i % 9},{i % 7},{1990 + i // 100}\n" for i 
 SCORES = "".join(f"{i % 50},{1000 + i % 70},{i * 37 % 100},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 DATED = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},2023-01-{1 + i // 200:02}\n" for i in range(5000))
 DAYS = "src,dst,date\n" + "".join(f"{i % 9},{i % 7},{20230101 + i // 100}\n" for i in range(2000))
+EPOCH_DAYS = "src,dst,day\n" + "".join(f"{i % 9},{i % 7},{19_000 + i // 2}\n" for i in range(2000))
+EPOCH_HOURS = "src,dst,time\n" + "".join(f"{i % 9},{i % 7},{480_000 + i // 2}\n" for i in range(2000))
+SECONDS_OF_A_MORNING = "src,dst,time\n" + "".join(f"{i % 9},{i % 7},{19_000 + 2 * i}\n" for i in range(2000))
 TRUST = "".join(f"{i % 50},{1000 + i % 70},{i % 21 - 10},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 MOVIES = "userId,movieId,rating,timestamp\n7,7,4.5,1700000000\n7,8,3.0,1700000060\n"
 NUMBERED = "".join(f"{i},{i % 7},{i % 11},{1_700_000_000 + 60 * i}\n" for i in range(50))
@@ -42,6 +45,10 @@ LONG = "src,dst,time\n1,2,0\n2,3,3000000000\n"
             id="row numbers as sources",
         ),
         pytest.param(DAYS, "", "look like days", "--time-format %Y%m%d", id="days as seconds"),
+        pytest.param(
+            EPOCH_DAYS, "", "days since 1970 (2022-01-08 to", "--time-step 86400", id="days of 1970"
+        ),
+        pytest.param(EPOCH_HOURS, "", "hours since 1970 (2024-10", "--time-step 3600", id="hours of 1970"),
         pytest.param(MOVIES, "", "'userId' and 'movieId'", "--bipartite", id="the columns of MovieLens"),
         pytest.param(SHOP, "", "'user' and 'item' look like two kinds", "--bipartite", id="users and items"),
         pytest.param(SHOP, "", "or --one-id-space", "--one-id-space", id="users among items"),
@@ -83,6 +90,12 @@ def test_an_implausible_reading_is_refused_and_both_remedies_help(
     assert fragment in sentence and "--yes" in sentence, sentence
     convert(tmp_path / "log.csv", tmp_path / "instead", *instead.split())
     convert(tmp_path / "log.csv", tmp_path / "as-it-is", *flags.split(), "--sort", "--yes")
+
+
+def test_an_event_each_other_second_is_not_taken_for_one_each_other_day(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(SECONDS_OF_A_MORNING)
+    convert(tmp_path / "log.csv", tmp_path / "out")
+    assert EventLog(tmp_path / "out").manifest.last_time == 22_998
 
 
 def test_ratings_below_zero_are_seen_not_to_be_times(tmp_path: Path) -> None:

@@ -51,11 +51,16 @@ def spoken_as(name: str) -> Iterator[None]:
 
 @contextmanager
 def errors_for_people(
-    program: str, *, debug: bool, quiet: bool = False, told: Callable[[str], None] = lambda line: None
+    program: str,
+    *,
+    debug: bool,
+    quiet: Callable[[], bool] = lambda: False,
+    told: Callable[[str, bool], None] = lambda line, is_said: None,
 ) -> Iterator[None]:
     """Turn what users can correct into one line and exit code 2; defects of ours keep their traceback.
 
-    `quiet`: another process says the line, if they have met. `told` hears the line all the same.
+    `quiet`: whether another process says the line, unless they could not meet. `told` hears the line all the
+    same, and whether this process says it.
 
     SIGINT, SIGTERM and SIGHUP unwind the stack, so that what was half-written is removed on the way.
     """
@@ -73,13 +78,14 @@ def errors_for_people(
         if debug:
             raise
         line = f"{program}: error: {sentence_of(error)}"
-        told(line)
-        if not quiet or isinstance(error, UnmetError):
+        is_said = not quiet() or isinstance(error, UnmetError)
+        told(line, is_said)
+        if is_said:
             print(line, file=sys.stderr, flush=True)
         leave(BAD_INPUT)
     except (KeyboardInterrupt, _Stopped) as stop:
         number = stop.number if isinstance(stop, _Stopped) else signal.SIGINT
-        if not quiet:
+        if not quiet():
             print(f"{program}: stopped by {number.name}", file=sys.stderr, flush=True)
         leave(128 + number)
     finally:

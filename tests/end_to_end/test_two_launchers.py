@@ -1,12 +1,15 @@
 """Ranks of several torchruns are started again together, though each torchrun counts for itself."""
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.test_interrupted_training import FLAGS, require_same, steps_of
 from tests.end_to_end.test_training import train
+from tests.support.command_line import ROOT
 from tests.support.free_port import free_port
 from tests.support.training_process import SECONDS, TrainingProcess
 from tests.support.training_runs import small_log
@@ -60,6 +63,26 @@ class Machines:
     def require_end(self) -> None:
         for process in self.processes:
             assert process.process.wait(timeout=SECONDS) == 0, self.texts()
+
+
+def test_a_machine_that_lacks_a_file_says_so_though_its_rank_is_not_the_first(tmp_path: Path) -> None:
+    port = free_port()
+
+    def start(host: int, *args: str) -> subprocess.Popen[str]:
+        meeting = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{port}"]
+        meeting += [f"--rdzv-id={port}", f"--rdzv-conf=is_host={int(host == 0)}", "--nproc_per_node=1"]
+        command = ["-m", "tpnet_dist.predict", str(tmp_path / "run"), "--save", str(tmp_path / "kept"), *args]
+        launch = [sys.executable, "-m", "tpnet_dist.distributed.launcher", *meeting, *command]
+        return subprocess.Popen(launch, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+    processes = [start(0, "--config", "a.toml"), start(1, "--config", "b.toml")]
+    for process, name in zip(processes, "ab", strict=True):
+        _, said = process.communicate(timeout=SECONDS)
+        assert (process.returncode, said.count(f"error: {name}.toml: No such file"), said.count("\n")) == (
+            2,
+            1,
+            1,
+        )
 
 
 def environment_of(process: int) -> dict[str, str]:

@@ -20,6 +20,11 @@ def launched_as_first_of_host() -> bool:
     return os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0")) == "0"
 
 
+def launched_on_first_host() -> bool:
+    """Return whether torchrun started the first rank on this host."""
+    return os.environ.get("GROUP_RANK", "0") == "0"
+
+
 def quiet_profiler() -> None:
     """Keep the profiler's library from logging its own stages; call it before torch is imported."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -81,13 +86,16 @@ def _number_of_ranks(wanted: str) -> int | None:
     return int(wanted)
 
 
-def tell_launcher(said: str) -> None:
-    """Leave for torchrun's summary why this rank ended; without torchrun, nothing."""
+def tell_launcher(said: str, *, is_unsaid: bool = False) -> None:
+    """Leave for torchrun's summary why this rank ended; without torchrun, nothing. `is_unsaid`: somebody else
+    on this host is to say it."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path is not None:
         about = {"py_callstack": said, "timestamp": str(int(time.time()))}
         with suppress(OSError):
-            Path(path).write_text(json.dumps({"message": {"message": said, "extraInfo": about}}))
+            Path(path).write_text(
+                json.dumps({"message": {"message": said, "extraInfo": about, "is_unsaid": is_unsaid}})
+            )
 
 
 def restarts_so_far() -> int:

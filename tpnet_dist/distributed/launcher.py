@@ -73,9 +73,9 @@ def exit_code_of(error: ChildFailedError, program: str) -> int:
     """Return the exit code of a run whose ranks failed; say why, if none of them could."""
     refusing = [failure for failure in error.failures.values() if failure.exitcode == BAD_INPUT]
     if refusing:
-        # the first rank says it, unless another was faster and it was ended
-        if all(failure.local_rank for failure in refusing):
-            print(_told(refusing[0]), file=sys.stderr, flush=True)
+        # a rank says it, unless another was faster and it was ended
+        if all(unsaid := [_unsaid(failure) for failure in refusing]):
+            print(unsaid[0], file=sys.stderr, flush=True)
         return BAD_INPUT
     rank, failure = error.get_first_failure()
     if failure.exitcode >= 0:
@@ -89,10 +89,10 @@ def exit_code_of(error: ChildFailedError, program: str) -> int:
     return 128 - failure.exitcode
 
 
-def _told(failure: ProcessFailure) -> str:
-    """Return what a rank left by `tell_launcher`."""
+def _unsaid(failure: ProcessFailure) -> str:
+    """Return what a rank left to be said on this host by `tell_launcher`; empty if there is nothing."""
     message: object = failure.message
-    return str(message["message"] if isinstance(message, dict) else message)
+    return str(message["message"]) if isinstance(message, dict) and message.get("is_unsaid") else ""
 
 
 if __name__ == "__main__":

@@ -214,15 +214,13 @@ def device_of(rank_of_node: int, ranks_per_node: int) -> torch.device:
         return torch.device("cpu")
     num_gpus = torch.cuda.device_count()
     if ranks_per_node > num_gpus > 1:
-        raise _too_few_gpus(rank_of_node, ranks_per_node, num_gpus)
+        raise _too_few_gpus(ranks_per_node, num_gpus)
     # a scheduler may have bound each rank to a GPU of its own, which is then the only one it sees
     return torch.device("cuda", rank_of_node if num_gpus > 1 else 0)
 
 
-def _too_few_gpus(rank_of_node: int, ranks_per_node: int, num_gpus: int) -> InputError:
-    # one rank of each host says so
-    refusal = UnmetError if rank_of_node == 0 else InputError
-    return refusal(
+def _too_few_gpus(ranks_per_node: int, num_gpus: int) -> InputError:
+    return InputError(
         f"{ranks_per_node} ranks were started on a host with {num_gpus} GPU(s), but each takes one; "
         f"start torchrun with --nproc_per_node={num_gpus}, or with CUDA_VISIBLE_DEVICES= for its cores"
     )
@@ -257,8 +255,7 @@ def _join_ranks(device: torch.device, ranks_per_node: int, timeout: timedelta) -
         # would find the addresses of those before
         own = PrefixStore(f"start-{start}", store)
         if device.type == "cuda" and not has_own_gpu(own, rank, num_ranks, _name_of_gpu(device)):
-            local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-            raise _too_few_gpus(local_rank, ranks_per_node, torch.cuda.device_count())
+            raise _too_few_gpus(ranks_per_node, torch.cuda.device_count())
         dist.init_process_group(store=own, rank=rank, world_size=num_ranks, **how)
     except DistError as error:
         reason = str(error).splitlines()[0]

@@ -109,7 +109,7 @@ def test_also_a_rank_that_is_else_quiet_says_that_it_met_nobody(
 ) -> None:
     monkeypatch.setattr("tpnet_dist.errors.leave", lambda code: codes.append(code))
     codes: list[int] = []
-    with errors_for_people("train", debug=False, quiet=True):
+    with errors_for_people("train", debug=False, quiet=lambda: True):
         raise UnmetError("rank 0 did not come")
     assert codes == [2]
     assert capsys.readouterr().err == "train: error: rank 0 did not come\n"

@@ -126,7 +126,10 @@ def _require(kind: type, rule: str, value: object, name: str) -> Any:  # noqa: A
 
 
 def _refusal(value: object, rule: str, name: str) -> InputError:
-    shown = json.dumps(value, ensure_ascii=False)
+    try:
+        shown = json.dumps(value, ensure_ascii=False)
+    except (TypeError, RecursionError):  # of a pickle, which may hold more than JSON does
+        shown = f"a {type(value).__name__}"
     shown = shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}…"
     return InputError(f"{name or 'the content'} is {shown}, but must be {rule}")
 

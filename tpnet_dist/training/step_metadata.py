@@ -62,7 +62,7 @@ def read_metadata(path: Path) -> Metadata:
 
 
 def _require_bounded(content: bytes) -> None:
-    """Refuse a pickle that numbers its values beyond its own length: room would be made for all numbers below.
+    """Refuse a pickle that numbers a value beyond its own length: room would be made for all numbers below.
     Lengths that go beyond it are refused on the way."""
     for opcode, number, _ in pickletools.genops(content):
         if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= int(number or 0) <= len(content):

@@ -37,7 +37,7 @@ demo: $(READY) ## Make a realistic event log as CSV, convert it, train on it, re
 STUCK := -o faulthandler_timeout=330 -o faulthandler_exit_on_timeout=true --max-worker-restart 2
 
 test: $(READY) ## Run the tests
-	$(RUN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(STUCK)
+	$(RUN)/python -m pytest -m "not slow" -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(STUCK)
 
 test-slow: $(READY) ## Run the tests that take minutes
 	$(RUN)/python -m pytest -m slow

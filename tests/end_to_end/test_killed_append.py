@@ -15,7 +15,7 @@ import pytest
 from tests.support.command_line import ROOT, convert, describe
 from tpnet_dist.events import EventLog
 
-ROWS, DAYS, KILLS = 300_000, 3, 10
+ROWS, DAYS, KILLS = 100_000, 3, 10
 NAMES = ("--src", "who", "--dst", "whom", "--time", "when", "--features", "w")
 FEW = (0, 4, 9)
 """Of the ten moments, those that `make test` takes."""

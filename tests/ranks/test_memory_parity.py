@@ -185,7 +185,7 @@ SCENARIOS = {
         15, random_batches(15, [4, 0, 9, 2]), needed=random_needs(15, [30, 7, 0, 3]), width=4
     ),
     "some-want-nothing": Scenario(8, random_batches(8, [1, 1, 2, 1]), needed=random_needs(8, [0, 1, 0, 0])),
-    "many-batches": Scenario(8, random_batches(8, [5] * 70)),
+    "many-batches": Scenario(8, random_batches(8, [5] * 40)),
     "very-many-batches": Scenario(8, random_batches(8, [5] * 300)),
     "odd-rows": Scenario(6, random_batches(6, [3, 1, 4]), walk=Walk("decay", hops=2, decay=1e-3), width=5),
 }

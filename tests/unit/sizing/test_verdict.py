@@ -165,12 +165,15 @@ def test_on_cores_everything_is_in_one_memory_that_ranks_share() -> None:
 
 
 def test_shorter_sequences_are_a_remedy_where_they_fit() -> None:
-    log, model = LogShape.random(100_000), DyGFormerConfig(sequence_length=4096, patch_size=64)
-    short = Config(model=replace(model, sequence_length=1024))
+    log, model = (
+        LogShape.random(100_000),
+        DyGFormerConfig(sequence_length=1024, patch_size=16, time_width=8, part_channels=4, channels=16),
+    )
+    short = Config(model=replace(model, sequence_length=256))
     needed = rank_bytes(short, log, 1, GPU).on("device", GPU)
     device = replace(GPU, memory_bytes=needed)
     assert fits(short, log, 1, device)
     assert not fits(Config(model=model), log, 1, device)
-    assert "--model.sequence-length 1024 instead of 4096 (shorter histories)" in remedies(
+    assert "--model.sequence-length 256 instead of 1024 (shorter histories)" in remedies(
         Config(model=model), log, 1, device
     )

@@ -9,9 +9,9 @@ log = data_prep.append(todays_frame, "data/mine")
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpnet_dist.errors import say_interrupts as _say_interrupts
+from tpnet_dist.errors import say_failed_imports as _say_failed_imports
 
-_say_interrupts()
+_say_failed_imports()
 
 if TYPE_CHECKING:
     from tpnet_dist.events import EventLog

@@ -3,9 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tpnet_dist.errors import say_interrupts as _say_interrupts
+from tpnet_dist.errors import say_failed_imports as _say_failed_imports
 
-_say_interrupts()  # before what takes long to import
+_say_failed_imports()  # before what takes long to import
 
 from tpnet_dist.models import registry as _registry  # noqa: E402, F401 — makes the settings of each model known
 

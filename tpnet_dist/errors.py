@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 _SCRIPTS = ("tpnet", "tpnet-data-prep")
 _STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_NO_MEMORY = re.compile(
+    "failed to map segment|can(not|'t) allocate memory|can't start new thread", re.IGNORECASE
+)
 _REMEDIES = {
     errno.EACCES: "check the permissions or choose another folder",
     errno.EROFS: "choose a folder that can be written",
@@ -74,8 +78,8 @@ def errors_for_people(
         # whoever read our output has gone: nothing to say, and nobody to say it to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    except (InputError, OSError, MemoryError) as error:
-        if debug:
+    except Exception as error:
+        if debug or correctable(error) is None:
             raise
         line = f"{program}: error: {sentence_of(error)}"
         is_said = not quiet() or isinstance(error, UnmetError)
@@ -93,9 +97,9 @@ def errors_for_people(
             signal.signal(number, handler)
 
 
-def say_interrupts() -> None:
-    """Ctrl-C while a command of ours is being imported is one line too, as it is later on. Called where a
-    package is imported, and without effect where others import it."""
+def say_failed_imports() -> None:
+    """Ctrl-C, or a lack of memory, while a command of ours is being imported is one line too, as it is later
+    on. Called where a package is imported, and without effect where others import it."""
     command = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 — pathlib takes its time
     if command == "-m":
         command = f"python -m {sys.orig_argv[sys.orig_argv.index('-m') + 1]}"
@@ -104,6 +108,10 @@ def say_interrupts() -> None:
     otherwise = sys.excepthook
 
     def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        lack = None if "--debug" in sys.argv else _lack_of_memory(error)
+        if lack is not None:
+            print(f"{spoken(command)}: error: {sentence_of(lack)}", file=sys.stderr, flush=True)
+            leave(BAD_INPUT)
         if not issubclass(kind, KeyboardInterrupt):
             otherwise(kind, error, trace)
             return
@@ -134,15 +142,31 @@ def _raise_stopped(number: int, frame: FrameType | None) -> None:
     raise _Stopped(signal.Signals(number))
 
 
-def sentence_of(error: InputError | OSError | MemoryError) -> str:
+def correctable(error: Exception) -> Exception | None:
+    """Return what users can correct: the error, or the lack of memory behind it; None for a defect."""
+    return _lack_of_memory(error) or (error if isinstance(error, InputError | OSError) else None)
+
+
+def _lack_of_memory(error: BaseException | None) -> Exception | None:
+    """Return the error, or the one behind it, that says that no memory or no address space is left: where
+    libraries cannot be loaded or threads not be started, its words alone say so."""
+    while isinstance(error, Exception) and not isinstance(error, InputError):
+        if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def sentence_of(error: Exception) -> str:
     """Return the error on one line, with a remedy also for what the operating system refused."""
-    sentence = " ".join(str(error).split())  # libraries' messages may have several lines
-    if isinstance(error, MemoryError):
+    lack = _lack_of_memory(error)
+    sentence = " ".join(str(lack or error).split())  # libraries' messages may have several lines
+    if lack is not None:
         sentence = (
             f"there is not enough memory for it ({sentence or 'Python could not allocate'}); free some, "
-            "raise the limit if there is one (ulimit -v), or take less at once"
+            "raise the limit if there is one (ulimit -v; of threads ulimit -u), or take less at once"
         )
-    if isinstance(error, OSError) and error.strerror and error.errno:
+    elif isinstance(error, OSError) and error.strerror and error.errno:
         where = f"{error.filename}: " if error.filename else ""
         sentence = f"{where}{error.strerror}; {_REMEDIES.get(error.errno, 'check the path and the disk')}"
     return printable(sentence)

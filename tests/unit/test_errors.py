@@ -1,5 +1,6 @@
 """What users are told is one line of text, whatever their files say."""
 
+import errno
 import io
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.command_line import ROOT
-from tpnet_dist.errors import InputError, printable, sentence_of
+from tpnet_dist.errors import InputError, correctable, printable, sentence_of
 from tpnet_dist.files.progress import BarDisplay
 
 
@@ -28,10 +29,47 @@ def test_brackets_in_names_are_no_markup() -> None:
     assert out.getvalue() == "[red]runs/one[/red] is \\x1b[31m there\n"
 
 
-@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 9 failed")])
-def test_memory_that_runs_out_is_one_sentence(error: MemoryError) -> None:
+UNMAPPED = "libtorch_cpu.so: failed to map segment from shared object"
+
+
+def hidden(behind: Exception) -> Exception:
+    """An error raised while another was handled, as llvmlite does."""
+    try:
+        try:
+            raise behind
+        except OSError:
+            raise OSError("Could not find/load shared object file") from None
+    except OSError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 9 failed"),
+        ImportError(UNMAPPED),
+        hidden(OSError(UNMAPPED)),
+        OSError(errno.ENOMEM, "Cannot allocate memory", "torch"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_memory_that_runs_out_is_one_sentence(error: Exception) -> None:
     sentence = sentence_of(error)
     assert "not enough memory" in sentence and "; free some" in sentence
+    assert sentence_of(correctable(error) or RuntimeError()) == sentence
+
+
+def test_what_users_cannot_correct_is_a_defect() -> None:
+    assert correctable(RuntimeError("shapes do not fit")) is None
+    assert correctable(ImportError("no module named torch")) is None
+
+
+def test_a_lack_of_memory_while_a_command_is_imported_is_one_line() -> None:
+    code = "import sys; sys.argv = ['/usr/bin/tpnet']; import tpnet_dist; "
+    code += f"raise ImportError({UNMAPPED!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (2, f"tpnet: error: {sentence_of(ImportError(UNMAPPED))}\n")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -14,11 +15,13 @@ from tpnet_dist.config.model_configs import DEFAULT_MODEL, model_config_type
 from tpnet_dist.config.schema import Config
 from tpnet_dist.errors import InputError
 from tpnet_dist.files.atomic_write import atomic_write
-from tpnet_dist.files.user_paths import require_file
+from tpnet_dist.files.user_paths import read_settings
 
 CONFIG_NAME = "config.toml"
 """The file of a run's settings, in its folder."""
 _BY_MODEL = "models."
+_LEVELS = 2
+"""How many tables a setting lies within at most: [models.NAME]."""
 _HEADER = "# Every setting of this run, defaults included. To run it again: --config with this file.\n\n"
 
 
@@ -94,12 +97,18 @@ def _presets() -> dict[str, Traversable]:
     return dict(sorted(found.items()))
 
 
-def _content(path: Path) -> bytes:
-    require_file(path, "settings")
+def parse_toml(content: bytes) -> dict[str, Any]:
+    """InputError for whatever is no TOML, without the file's name and the remedy, which the caller knows."""
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; give the path of a TOML file") from error
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except ValueError as error:  # not UTF-8, not TOML
+        raise InputError(f"not valid TOML: {error}") from error
+    except RecursionError:
+        raise InputError("tables or lists are nested too deeply") from None
+
+
+def _content(path: Path) -> bytes:
+    return read_settings(path, "TOML file")
 
 
 def _preset_tree(name: str) -> Layer:
@@ -111,11 +120,9 @@ def _preset_tree(name: str) -> Layer:
 
 def _tree(content: bytes, where: str) -> Layer:
     try:
-        return _flat(tomllib.loads(content.decode()))
-    except ValueError as error:  # not UTF-8, not TOML
-        raise InputError(f"{where}: not valid TOML: {error}; correct it there") from error
-    except RecursionError:
-        raise InputError(f"{where}: tables or lists are nested too deeply for settings; correct it") from None
+        return _flat(parse_toml(content))
+    except InputError as error:
+        raise InputError(f"{where}: {error}; correct it there") from error
 
 
 def _layer(tree: Layer, where: str, model: str | None) -> Layer:
@@ -134,7 +141,7 @@ def _layer(tree: Layer, where: str, model: str | None) -> Layer:
 def _flat(tree: dict[str, object], prefix: str = "") -> Layer:
     entries: Layer = {}
     for name, value in tree.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and prefix.count(".") < _LEVELS:
             entries |= _flat(value, f"{prefix}{name}.")
         else:
             entries[prefix + name] = value

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from torch.distributed import DistError, PrefixStore  # type: ignore[attr-defined]
 
@@ -27,7 +28,7 @@ from tpnet_dist.distributed.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heart
 from tpnet_dist.distributed.launch_environment import tell_launcher
 from tpnet_dist.distributed.stop_request import ignore_signals
 from tpnet_dist.distributed.world import World
-from tpnet_dist.errors import InputError, leave, sentence_of, spoken
+from tpnet_dist.errors import correctable, leave, sentence_of, spoken
 
 RANK_LOST = 75
 """The exit code where a rank lost others: EX_TEMPFAIL, "try again"."""
@@ -56,12 +57,12 @@ def ends_together(world: World, program: str) -> Iterator[None]:
         end.heartbeat.start(end.watch)
         yield
         world.wait_for_all()
-    except (InputError, OSError, MemoryError) as error:
+    except Exception as error:
+        if correctable(error) is None:
+            end.after(error)
         # said by the command itself, if this is the first rank
         end.heartbeat.announce(sentence_of(error))
         raise
-    except Exception as error:
-        end.after(error)
     except BaseException:
         end.heartbeat.announce("a signal ended it")
         raise
@@ -81,7 +82,7 @@ class _End:
     _is_losing: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def after(self, error: Exception) -> None:
+    def after(self, error: Exception) -> NoReturn:
         """End the process after an error in the main thread."""
         ignore_signals()
         if is_caused_by_a_peer(error):

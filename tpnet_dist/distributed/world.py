@@ -22,7 +22,7 @@ from tpnet_dist.distributed.launch_environment import let_streams_run_side_by_si
 from tpnet_dist.distributed.phase import Phase
 from tpnet_dist.distributed.rendezvous import agree_on_start
 from tpnet_dist.distributed.stop_request import StopRequest
-from tpnet_dist.errors import InputError, UnmetError, sentence_of
+from tpnet_dist.errors import InputError, UnmetError, correctable, sentence_of
 
 Answer = TypeVar("Answer")
 
@@ -94,8 +94,10 @@ class World:
         if self.rank == 0:
             try:
                 outcome[0] = act()
-            except (InputError, OSError) as error:
-                outcome[1] = error
+            except Exception as error:
+                if (refusal := correctable(error)) is None:
+                    raise
+                outcome[1] = refusal
         dist.broadcast_object_list(outcome, src=0, group=self.host_group)
         if outcome[1] is not None:
             raise outcome[1]
@@ -109,11 +111,12 @@ class World:
         others waiting. `act` itself must not wait for other ranks.
         """
         answer: Any = None
-        refusal: InputError | OSError | None = None
+        refusal: Exception | None = None
         try:
             answer = act()
-        except (InputError, OSError) as error:
-            refusal = error
+        except Exception as error:
+            if (refusal := correctable(error)) is None:
+                raise
         for rank, first in enumerate(self.gather_objects(refusal)):
             if first is not None:
                 raise InputError(f"rank {rank}: {sentence_of(first)}") if rank else first

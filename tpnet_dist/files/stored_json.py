@@ -1,4 +1,4 @@
-"""JSON that the project stored: read so that damage is one sentence, with a checksum of the content in it."""
+"""JSON read so that damage is one sentence, and stored with a checksum of the content in it."""
 
 import hashlib
 import json
@@ -17,9 +17,9 @@ LINE_CHECKSUM_KEY = "crc"
 def parse_json(text: bytes | str) -> Any:  # noqa: ANN401 — JSON has no type
     """InputError for whatever is no JSON, without the file's name and the remedy, which the caller knows."""
     try:
-        return json.loads(text.decode() if isinstance(text, bytes) else text)
+        return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except RecursionError:
-        raise InputError("nested too deeply for JSON that was stored here") from None
+        raise InputError("nested too deeply") from None
     except ValueError as error:  # not UTF-8, not JSON, a number of thousands of digits
         raise InputError(f"not complete JSON ({error})") from None
 

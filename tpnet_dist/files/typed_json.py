@@ -20,8 +20,8 @@ LONGEST_SHOWN = 60
 def to_json(value: object) -> Any:  # noqa: ANN401 — JSON has no type
     """Fields that are None are left out; in mappings None is a value."""
     if is_dataclass(value) and not isinstance(value, type):
-        shown = {each.name: getattr(value, each.name) for each in fields(value)}
-        return {name: to_json(each) for name, each in shown.items() if each is not None}
+        found = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {name: to_json(each) for name, each in found.items() if each is not None}
     if isinstance(value, Mapping):
         return {str(key): to_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -125,10 +125,17 @@ def _require(kind: type, rule: str, value: object, name: str) -> Any:  # noqa: A
     return value
 
 
+def shown(value: object) -> str:
+    """Return a value as a message shows it."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, RecursionError):  # of a pickle, which may hold more than JSON does
+        return f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
 def _refusal(value: object, rule: str, name: str) -> InputError:
-    shown = json.dumps(value, ensure_ascii=False)
-    shown = shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}…"
-    return InputError(f"{name or 'the content'} is {shown}, but must be {rule}")
+    return InputError(f"{name or 'the content'} is {shown(value)}, but must be {rule}")
 
 
 def _at(name: str, key: object) -> str:

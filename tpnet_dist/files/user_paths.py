@@ -24,3 +24,16 @@ def require_file(path: Path, what: str) -> None:
         raise InputError(
             f"{path}: is a pipe or a device, but {what} are read from a file; write them into one"
         )
+
+
+def read_settings(path: Path, kind: str) -> bytes:
+    """Return the content of a file of settings; InputError where it cannot be read. `kind`: what it is, such
+    as `TOML file`."""
+    require_file(path, "settings")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        wrong = error.strerror
+        if isinstance(error, FileNotFoundError) and path.is_symlink():
+            wrong = f"is a link to {path.readlink()}, which does not exist"
+        raise InputError(f"{path}: {wrong}; give the path of a {kind}") from error

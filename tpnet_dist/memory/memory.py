@@ -251,18 +251,20 @@ class Memory:
     def assert_all_recorded(self) -> None:
         assert not len(self.runs), "a planned run is not recorded yet"
 
-    def recorded(self) -> tuple[float, list[Tensor]]:
-        """The time of the last event, and rows, clocks and degrees as they are now; not copies."""
+    def recorded(self) -> list[Tensor]:
+        """Return rows, clocks and degrees as they are now; not copies."""
         self.assert_all_recorded()
-        return self._planned_until, [self.table.rows_NLD, *self.table.own_clocks()]
+        return [self.table.rows_NLD, *self.table.own_clocks()]
 
-    def go_on_from(self, until: float, columns: Sequence[Tensor]) -> None:
-        """Take what `recorded` gave another time, instead of recording the events again."""
-        self.assert_all_recorded()
-        _, own = self.recorded()
-        for mine, kept in zip(own, columns, strict=True):
-            mine.copy_(kept)
-        self._planned_until, self._is_fresh = until, False
+    def go_on_from(self, columns: Sequence[Tensor]) -> float:
+        """Take what `recorded` gave another time, instead of recording the events again, where one rank has
+        all rows; return the time of the last event."""
+        assert self.exchange.num_ranks == 1, "the last event may be of another rank's rows"
+        for mine, kept in zip(self.recorded(), columns, strict=True):
+            mine.copy_(kept.detach())
+        # a clock is the time of its row's last event
+        self._planned_until, self._is_fresh = float(self.table.own_clocks()[0].max()), False
+        return self._planned_until
 
     def snapshot(self) -> None:
         """Mark this moment for `restore`; later events cost the rows they touch, not a copy of all."""

@@ -77,8 +77,7 @@ class Past:
             last = EventView(log, until - 1, until).read(0, 1)
             self.now, self._first_at_now = last.columns.time[0].item(), int(last.moment[0])
         if rows is not None and memory is not None:
-            memory.go_on_from(rows.recorded_until, rows.columns)
-            self.memory_time = rows.memory_time
+            self.memory_time = memory.go_on_from(rows.columns_like(memory.recorded()))
             return
         for view, plan in self._parts(everything):
             self._record_view(view, plan)
@@ -120,13 +119,6 @@ class Past:
             return
         self.add(src_B, dst_B, time_B, features)
         self._record(_columns(src_B, dst_B, time_B), sizes)
-
-    def kept_rows(self) -> KeptRows | None:
-        """Rows as they are now, not a copy; None without memory."""
-        if self.memory is None:
-            return None
-        recorded_until, columns = self.memory.recorded()
-        return KeptRows(self.num_events, recorded_until, self.memory_time, columns)
 
     def _record(self, columns: EventColumns, sizes: Sequence[int]) -> None:
         self._unrecorded.clear()

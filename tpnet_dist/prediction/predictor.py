@@ -336,10 +336,10 @@ class Predictor:
     def keep_rows(self, path: Path, past: str) -> int:
         """Write rows as they are, for `load`; return how many events are in them, 0 if the model has no rows.
         `past`: a name for the events that were observed."""
-        if (rows := self._past.kept_rows()) is None:
+        if (memory := self._past.memory) is None:
             return 0
-        write_rows(path, rows, self._rows_key, past)
-        return rows.num_events
+        write_rows(path, memory.recorded(), self.num_events, self._rows_key, past)
+        return self.num_events
 
     def _events(
         self, src: GivenIds, dst: GivenIds, time: GivenTimes, features: npt.ArrayLike | None

@@ -9,7 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tpnet_dist.config.toml_files import parse_toml
 from tpnet_dist.errors import InputError
+from tpnet_dist.files.user_paths import read_settings
 from tpnet_dist.sizing.rank_memory import Place, RankMemory
 
 
@@ -128,10 +130,12 @@ def device_named(name: str) -> Device:
 
 
 def _from_file(path: Path) -> Device:
+    content = read_settings(path, "device's TOML file")
     try:
-        return _device(tomllib.loads(path.read_text()), str(path))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        table = parse_toml(content)
+    except InputError as error:
         raise InputError(f"{path}: {error}; correct it, or write it anew with --calibrate {path}") from error
+    return _device(table, str(path))
 
 
 def _device(table: Mapping[str, Any], where: str) -> Device:

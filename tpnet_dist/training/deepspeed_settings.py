@@ -3,7 +3,6 @@
 DeepSpeed is not imported here: `--check` is not to wait for it.
 """
 
-import json
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Any
 from tpnet_dist.config.schema import TrainingConfig
 from tpnet_dist.distributed.batch_slices import BatchSlices
 from tpnet_dist.errors import InputError
-from tpnet_dist.files.user_paths import require_file
+from tpnet_dist.files.stored_json import parse_json
+from tpnet_dist.files.typed_json import shown
+from tpnet_dist.files.user_paths import read_settings
 from tpnet_dist.training.engine import adam_settings
 
 AUTO = "auto"
@@ -43,14 +44,11 @@ def _path(config: TrainingConfig) -> Path | Traversable:
 
 
 def _read(path: Path | Traversable) -> dict[str, Any]:
-    if isinstance(path, Path):
-        require_file(path, "settings")
+    content = read_settings(path, "DeepSpeed JSON") if isinstance(path, Path) else path.read_bytes()
     try:
-        settings = json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; give the path of a DeepSpeed JSON") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, nested without end
-        raise InputError(f"{path}: not valid JSON: {error}; correct it there") from error
+        settings = parse_json(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}; correct it there") from error
     if not isinstance(settings, dict):
         raise InputError(f"{path}: holds no JSON object; give a DeepSpeed JSON")
     return settings
@@ -84,8 +82,9 @@ def _decided(config: TrainingConfig, num_ranks: int, device_type: str) -> dict[s
 def _fill(settings: dict[str, Any], key: str, value: Any) -> None:  # noqa: ANN401 — as in JSON
     section, name = _section(settings, key)
     found = section.get(name, AUTO)
-    if found != AUTO and found != (list(value) if isinstance(value, tuple) else value):
-        raise InputError(f'{key} is {_shown(found)}, but this run has {_shown(value)}; write "auto" there')
+    wanted = list(value) if isinstance(value, tuple) else value
+    if found != AUTO and (found != wanted or isinstance(found, bool) != isinstance(wanted, bool)):
+        raise InputError(f'{key} is {shown(found)}, but this run has {shown(value)}; write "auto" there')
     section[name] = value
 
 
@@ -95,6 +94,8 @@ def _fill_in_bfloat16(settings: dict[str, Any], config: TrainingConfig) -> None:
     computes_so = config.precision == "bfloat16"
     wanted = section.get(name, False)
     section[name] = computes_so if wanted == AUTO else wanted
+    if not isinstance(section[name], bool):
+        raise InputError(f'bf16.enabled is {shown(wanted)}, but must be true, false or "auto"; choose one')
     if section[name] and not computes_so:
         raise InputError(
             "bf16.enabled is true, but training.precision is float32; "
@@ -105,9 +106,9 @@ def _fill_in_bfloat16(settings: dict[str, Any], config: TrainingConfig) -> None:
 def _check_the_rest(settings: dict[str, Any]) -> None:
     section, name = _section(settings, "zero_optimization.stage")
     stage = section.setdefault(name, 1)
-    if isinstance(stage, bool) or stage not in ZERO_STAGES:
+    if type(stage) is not int or stage not in ZERO_STAGES:
         raise InputError(
-            f"zero_optimization.stage is {_shown(stage)}, but must be 1 or 2: the weights are few, and every "
+            f"zero_optimization.stage is {shown(stage)}, but must be 1 or 2: the weights are few, and every "
             "rank scores with all of them; write 1, or use --training.engine ddp"
         )
     unknown = settings["optimizer"]["params"].keys() - {
@@ -138,10 +139,6 @@ def _section(settings: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
         settings = settings.setdefault(part, {})
         if not isinstance(settings, dict):
             raise InputError(
-                f"{part} is {_shown(settings)}, but must be an object; write {{}} there for the defaults"
+                f"{part} is {shown(settings)}, but must be an object; write {{}} there for the defaults"
             )
     return settings, name
-
-
-def _shown(value: Any) -> str:  # noqa: ANN401 — as in JSON
-    return json.dumps(value)

@@ -4,7 +4,9 @@ A pickle may name any function of any module and have it called. Here only what 
 named; whatever else is refused before it is looked up.
 """
 
+import io
 import pickle
+import pickletools
 from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
@@ -41,8 +43,9 @@ class StepReader(FileSystemReader):
 
 def read_metadata(path: Path) -> Metadata:
     """Read metadata of tensors alone: torch would unpickle other entries without asking."""
-    with path.open("rb") as file:
-        metadata = _TensorsAlone(file).load()
+    content = path.read_bytes()
+    _require_bounded(content)
+    metadata = _TensorsAlone(io.BytesIO(content)).load()
     if not isinstance(metadata, Metadata):
         raise UnsafePickle(f"holds a {type(metadata).__name__}")
     for name, entry in metadata.state_dict_metadata.items():
@@ -56,6 +59,14 @@ def read_metadata(path: Path) -> Metadata:
             )
     metadata.storage_meta = metadata.storage_meta or StorageMeta()
     return metadata
+
+
+def _require_bounded(content: bytes) -> None:
+    """Refuse a pickle that numbers a value beyond its own length: room would be made for all numbers below.
+    Lengths that go beyond it are refused on the way."""
+    for opcode, number, _ in pickletools.genops(content):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= int(number or 0) <= len(content):
+            raise UnsafePickle(f"numbers a value {number}")
 
 
 class _TensorsAlone(pickle.Unpickler):

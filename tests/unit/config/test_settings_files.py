@@ -57,6 +57,11 @@ def test_a_written_config_is_read_back_exactly(
     assert parse_train(["--config", str(path)]).config == config
 
 
+def test_a_file_may_begin_with_the_mark_of_editors(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("[memory]\nhops = 2\n", encoding="utf-8-sig")
+    assert read_config(tmp_path / "mine.toml").memory.hops == 2
+
+
 def test_a_written_config_holds_every_key_and_nothing_is_left_aside(tmp_path: Path) -> None:
     full = dataclasses.replace(
         Config(),

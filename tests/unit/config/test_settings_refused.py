@@ -128,8 +128,10 @@ def test_the_settings_of_a_run_are_refused_by_the_name_of_their_file(tmp_path: P
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none.toml"
-    refusal("--config", str(missing))
-    refusal("--config", str(tmp_path))
+    link = tmp_path / "link.toml"
+    link.symlink_to(missing.name)
+    for path in (missing, link, tmp_path):
+        refusal("--config", str(path))
     latin = tmp_path / "latin.toml"
     latin.write_bytes(b'[data]\nfolder = "\xe9"\n')
     refusal("--config", str(latin))

@@ -1,6 +1,8 @@
 """Going on where a predictor was: calls repeated in one go, rows taken from a file instead of recorded."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from tpnet_dist import Predictor
 from tpnet_dist.config.schema import Config
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.prediction.kept_rows import RowsFile, UnusableRows
+from tpnet_dist.training.weights_file import read_state
 
 SIZES = (1, 3, 1, 1, 45, 2, 1)
 """Of calls, one of which is more than two batches."""
@@ -37,7 +40,7 @@ def observe_in_calls(predictor: Predictor) -> None:
 def rows_of(predictor: Predictor) -> list[torch.Tensor]:
     memory = predictor._past.memory
     assert memory is not None
-    return memory.recorded()[1]
+    return memory.recorded()
 
 
 def assert_same(one: Predictor, other: Predictor) -> None:
@@ -104,3 +107,39 @@ def test_rows_of_something_else_are_refused(run: Path, tmp_path: Path) -> None:
     path.write_bytes(content)
     with refused(UnusableRows):
         Predictor.load(run, rows=RowsFile(path, "mine", NUM_EVENTS))
+
+
+def each(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[list[torch.Tensor]], object]:
+    return lambda columns: [change(column) for column in columns]
+
+
+CHANGES: list[tuple[str, Callable[[Any], object]]] = [
+    ("more", str),
+    ("rows_of", list),
+    ("rows_of", lambda rows_of: {**rows_of, "seed": torch.zeros(2)}),
+    ("events", float),
+    ("events", torch.tensor),
+    ("events", lambda count: count + 1),
+    ("events", lambda count: count - NUM_EVENTS - 1),
+    ("columns", lambda columns: columns[0]),
+    ("columns", lambda columns: columns[:1]),
+    ("columns", lambda columns: [*columns, 7]),
+    ("columns", each(lambda column: column[:1])),
+    ("columns", each(torch.Tensor.half)),
+    ("columns", each(torch.Tensor.to_sparse)),
+    ("columns", each(lambda column: column.to("meta"))),
+    ("columns", lambda columns: [columns[0] * torch.nan, *columns[1:]]),
+    ("columns", lambda columns: [columns[0], *(-column for column in columns[1:])]),
+    ("columns", lambda columns: [columns[0], *(column / 0 for column in columns[1:])]),
+]
+
+
+def test_files_that_no_predictor_writes_are_refused(run: Path, tmp_path: Path) -> None:
+    predictor, path = Predictor.load(run), tmp_path / "rows.pt"
+    observe_in_calls(predictor)
+    predictor.keep_rows(path, "mine")
+    kept = read_state(path)
+    for key, change in CHANGES:
+        torch.save({**kept, key: change(kept.get(key))}, path)
+        with refused(UnusableRows):
+            Predictor.load(run, rows=RowsFile(path, "mine", NUM_EVENTS))

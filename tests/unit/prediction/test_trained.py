@@ -114,6 +114,7 @@ SAID: list[dict[str, Any]] = [
     {"epoch": "a"},
     {"seed": -1},
     {"epoch": None},
+    {"calibration": {"slope": torch.zeros(2), "offset": 0.0, "events": 1}},
     {"predictor": []},
     {"predictor": {}},
 ]

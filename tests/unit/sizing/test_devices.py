@@ -47,6 +47,8 @@ REFUSED = (
     "flop = 1e12\n",
     "flops = 1e12\n",
     "flops = \n",
+    "\ufeffflop = 1e12\n",
+    f"flops = {'[' * 9999}",
     'title = "x"\nsource = "y"\nmemory_bytes = "24 GB"\nflops = 1e12\nbandwidth = 1e9\nlink_bandwidth = 1e9\n'
     "network_bandwidth = 1e9\nhost_memory_bytes = 1\nranks_per_host = 1\nbase_bytes = 1\n",
 )

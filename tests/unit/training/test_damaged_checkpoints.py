@@ -97,6 +97,11 @@ TAMPERINGS = {
         r".metadata asks for torch.distributed.checkpoint.metadata.BytesStorageMetadata, where",
     ),
     "no description": (lambda mark, step: [1], r".metadata holds a list, where tensors alone"),
+    # for which the unpickler would make room: 2**31 pointers
+    "a value of a high number": (
+        lambda mark, step: b"\x80\x02]r\xff\xff\xff\x7f.",
+        r".metadata numbers a value 2147483647, where tensors alone",
+    ),
     "an empty one": (lambda mark, step: {}, r".metadata holds a dict, where tensors alone"),
 }
 

@@ -13,7 +13,8 @@ from tpnet_dist.training.deepspeed_settings import deepspeed_settings
 
 def filled(folder: Path, settings: Any, *, ranks: int = 4, **training: Any) -> dict[str, Any]:
     path = folder / "mine.json"
-    path.write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    text = settings if isinstance(settings, str) else json.dumps(settings)
+    path.write_text(text, errors="surrogateescape")
     return deepspeed_settings(
         TrainingConfig(engine="deepspeed", deepspeed=str(path), **training), ranks, "cpu"
     )
@@ -32,8 +33,9 @@ def test_the_packaged_file_gets_all_from_our_settings() -> None:
     assert settings["zero_optimization"]["stage"] == 1
 
 
-def test_an_empty_file_is_zero_stage_1_in_float32(tmp_path: Path) -> None:
-    settings = filled(tmp_path, {})
+@pytest.mark.parametrize("empty", ["{}", "\ufeff{}"])
+def test_an_empty_file_is_zero_stage_1_in_float32(tmp_path: Path, empty: str) -> None:
+    settings = filled(tmp_path, empty)
     assert settings["zero_optimization"]["stage"] == 1
     assert settings["bf16"]["enabled"] is False
     assert settings["optimizer"]["params"]["lr"] == 1e-4
@@ -86,8 +88,14 @@ def test_weights_are_bfloat16_only_where_the_model_computes_so(
         {"amp": {"enabled": True}},
         {"optimizer": {"params": {"foo": 1}}},
         {"optimizer": 3},
+        {"zero_optimization": {"stage": 1.0}},
+        {"gradient_clipping": False},
+        {"bf16": {"enabled": "yes"}},
+        {"optimizer": [0] * 99},
         [],
         "{",
+        "[" * 100_000,
+        "\udcff",
     ],
 )
 def test_what_contradicts_our_settings_is_refused_in_one_sentence(tmp_path: Path, settings: Any) -> None:
@@ -97,8 +105,10 @@ def test_what_contradicts_our_settings_is_refused_in_one_sentence(tmp_path: Path
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with refused():
-        deepspeed_settings(TrainingConfig(deepspeed=str(tmp_path / "none.json")), 1, "cpu")
+    (tmp_path / "link.json").symlink_to("none.json")
+    for name in ("none.json", "link.json"):
+        with refused():
+            deepspeed_settings(TrainingConfig(deepspeed=str(tmp_path / name)), 1, "cpu")
 
 
 def test_float64_is_not_deepspeeds() -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from benchmarks.rank_pool import RankPools
 from tests.ranks import test_pipeline
-from tests.ranks.test_memory_parity import Scenario, random_batches, random_needs, reads_of
 from tests.support.memories import record, state_of
+from tests.support.memory_scenarios import Scenario, random_batches, random_needs, reads_of
 from tpnet_dist.distributed.exchange import Exchange, LocalExchange
 from tpnet_dist.distributed.world import World
 from tpnet_dist.memory.event_run import BatchEvents, EventRun

@@ -63,7 +63,7 @@ def padded_sequences(
 def planned_rows(planner: LinkPlanner, batch: SelectedEvents, rows: Array) -> PlannedLinks:
     """Some events of a batch as if they were all of it; this rank's slice."""
     columns = EventColumns(*(getattr(batch.columns, field.name)[rows] for field in fields(EventColumns)))
-    chosen = SelectedEvents(batch.index[rows], batch.moment[rows], columns)
+    chosen = SelectedEvents(batch.index[rows], batch.time_group[rows], columns)
     lookup, here = planner.lookup, planner.slices.slice_of(len(rows))
     draft = planner._draft(chosen, here, 0.0, BatchEvents.none())
     [[draft]] = with_longest_histories([[draft]], lookup.neighbors, lookup.needs.neighbors)

@@ -38,7 +38,7 @@ class Draft:
             query_BS = (
                 torch.from_numpy(self.mine.index)[:, None] * _MAX_ENDS + torch.arange(num_ends) * 8 + number
             )
-            before_Q = torch.from_numpy(self.mine.moment).repeat_interleave(num_ends)
+            before_Q = torch.from_numpy(self.mine.time_group).repeat_interleave(num_ends)
             yield Queries(ends_BS.flatten(), before_Q, query_BS.flatten())
 
     def all_alike(self, longest: int) -> "Draft":

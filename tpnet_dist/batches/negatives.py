@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from tpnet_dist.config.schema import NegativeKind
 from tpnet_dist.events.edge_history import EdgeHistory
-from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
+from tpnet_dist.events.time_group_edges import TimeGroupEdges
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_random import SampleKey
 
@@ -60,13 +60,13 @@ class SeenNegatives:
         return NegativeEnds(src_B, dst_B[:, None])
 
 
-def first_unseen(batch: SelectedEvents, before_moment: bool) -> int:
+def first_unseen(batch: SelectedEvents, before_time_group: bool) -> int:
     """Return the event of the log before which a batch may look back.
 
     In `events` batching that is its first event. In `timestamps` batching it is the first of the same time,
     since a batch may be a piece of a larger group, of whose other pieces nothing must be known.
     """
-    return int((batch.moment if before_moment else batch.index)[0])
+    return int((batch.time_group if before_time_group else batch.index)[0])
 
 
 class Universe:
@@ -74,15 +74,15 @@ class Universe:
 
     `inductive` negatives are edges first seen after the `known` events: for validation what happened up to
     the end of training, events of new nodes included, for test up to the end of validation, as in DyGLib.
-    `before_moment`: EdgeBank knows edges of earlier times, not merely of earlier batches.
+    `before_time_group`: EdgeBank knows edges of earlier times, not merely of earlier batches.
     """
 
     def __init__(
-        self, events: EventView, *, known: EventView | None = None, before_moment: bool = False
+        self, events: EventView, *, known: EventView | None = None, before_time_group: bool = False
     ) -> None:
-        self._events, self._known, self.before_moment = events, known, before_moment
+        self._events, self._known, self.before_time_group = events, known, before_time_group
         self._destinations: RandomDestinations | None = None
-        self._moments: MomentEdges | None = None
+        self._time_groups: TimeGroupEdges | None = None
         self._edges: dict[NegativeKind, SeenEdges] = {}
 
     def random(self, key: SampleKey, count: int = 1, *, avoid_true: bool = False) -> RandomNegatives:
@@ -97,15 +97,15 @@ class Universe:
         ]
 
     def _seen(self, kind: NegativeKind) -> SeenEdges:
-        if self._moments is None:
+        if self._time_groups is None:
             # also of events that the universe leaves out: what happened is no negative
             events = self._events
-            self._moments = MomentEdges.of(EventView(events.log, events.start, events.stop))
+            self._time_groups = TimeGroupEdges.of(EventView(events.log, events.start, events.stop))
         if kind not in self._edges:
             known = self._known if kind == "inductive" else None
             self._edges[kind] = SeenEdges(
                 EdgeHistory.of(self._events),
-                self._moments,
+                self._time_groups,
                 known=None if known is None else EdgeHistory.of(known),
             )
         return self._edges[kind]

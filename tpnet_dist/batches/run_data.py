@@ -85,8 +85,8 @@ class RunData(OpenedLog):
 
     def universe(self, events: EventView, *, known: EventView | None = None) -> Universe:
         """Return a universe of these events; `data.batching` decides which edges count as seen earlier."""
-        before_moment = self.config.data.batching == "timestamps"
-        return Universe(events, known=known, before_moment=before_moment)
+        before_time_group = self.config.data.batching == "timestamps"
+        return Universe(events, known=known, before_time_group=before_time_group)
 
     def planner(
         self,

@@ -80,6 +80,6 @@ def _scores(heuristic: Heuristic, each: Pass, kinds: Sequence[NegativeKind]) -> 
         for source in sources:
             drawn = source.draw(batch, slice(None))
             links.append((src_B if drawn.src_B is None else drawn.src_B, drawn.dst_BC[:, 0]))
-        before = first_unseen(batch, each.universe.before_moment)
+        before = first_unseen(batch, each.universe.before_time_group)
         of_batches.append(np.stack([heuristic(*ends, before) for ends in links], axis=1))
     return np.concatenate(of_batches)

@@ -20,7 +20,7 @@ from tpnet_dist.events.edge_history import (
     edge_keys,
     places_in,
 )
-from tpnet_dist.events.moment_edges import MomentEdges
+from tpnet_dist.events.time_group_edges import TimeGroupEdges
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_random import SampleKey, keyed_choice, keyed_integers
 
@@ -62,10 +62,10 @@ class RandomDestinations:
 
 @dataclass(frozen=True)
 class _Allowed:
-    """The pairs that negatives of the moments first … last may be: the first `num_seen` edges without some
-    places, and pairs of a source and a destination without some numbers."""
+    """The pairs that negatives of the time groups first … last may be: the first `num_seen` edges without
+    some places, and pairs of a source and a destination without some numbers."""
 
-    moments: tuple[int, int]
+    time_groups: tuple[int, int]
     num_seen: int
     excluded_A: Positions
     excluded_pairs_A: Positions
@@ -78,18 +78,18 @@ class _Allowed:
 class SeenEdges:
     """`historical` and, given the known edges, `inductive` negatives: both ends of an edge seen earlier.
 
-    Candidates of a batch: distinct edges of the universe, first seen before the batch's first moment and
-    absent from all of its moments, within the batch and beyond, so no negative is an event of the batch's
+    Candidates of a batch: distinct edges of the universe, first seen before the batch's first time group and
+    absent from all of its time groups, within the batch and beyond, so no negative is an event of the batch's
     own times; `inductive` ones are absent from the known too. Edges stand in order of first appearance, so
     candidates are a prefix without some places: drawing one is drawing a number and stepping over those.
     Random pairs are numbered too, source by source. Nothing is rejected and no set of pairs is made; it holds
-    32 bytes per edge and 16 per event. Batches of one moment share what was found for the first of them.
+    32 bytes per edge and 16 per event. Batches of one time group share what was found for the first of them.
 
-    `moments` holds every event that may be drawn for, those beyond the universe included.
+    `time_groups` holds every event that may be drawn for, those beyond the universe included.
     """
 
     def __init__(
-        self, universe: EdgeHistory, moments: MomentEdges, *, known: EdgeHistory | None = None
+        self, universe: EdgeHistory, time_groups: TimeGroupEdges, *, known: EdgeHistory | None = None
     ) -> None:
         if not len(universe.keys_G):
             raise ValueError("no edge to draw from; give a universe of at least one event")
@@ -99,7 +99,7 @@ class SeenEdges:
             is_new = places_in(known.keys_G, key_A) < 0
             key_A, first_A = key_A[is_new], first_A[is_new]
         order_A = np.argsort(first_A)
-        self._num_nodes, self._moments = universe.num_nodes, moments
+        self._num_nodes, self._time_groups = universe.num_nodes, time_groups
         self._first_positions_A, self._keys_A = first_A[order_A], key_A[order_A]
         self._sorted_keys_A, self._place_of_sorted_A = key_A, np.argsort(order_A)
         src_G, dst_G = edge_ends(universe.keys_G, universe.num_nodes)
@@ -116,7 +116,7 @@ class SeenEdges:
         assert 0 <= start <= stop <= len(event_B), (start, stop, len(event_B))
         if start == stop:
             return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
-        allowed = self._allowed_during(int(batch.moment[0]), int(batch.moment[-1]))
+        allowed = self._allowed_during(int(batch.time_group[0]), int(batch.time_group[-1]))
         num_random = max(0, len(event_B) - allowed.num_candidates)
         nth_B = keyed_choice(
             key, event_B[num_random:], stream=SEEN_EDGE_STREAM, below=max(1, allowed.num_candidates)
@@ -126,10 +126,10 @@ class SeenEdges:
         return edge_ends(np.concatenate([random_B, seen_B])[start:stop], self._num_nodes)
 
     def _allowed_during(self, first: int, last: int) -> _Allowed:
-        """Return what negatives may be; made once for batches in a row of the same moments, such as pieces of
-        a large one."""
-        if self._allowed is None or self._allowed.moments != (first, last):
-            true_keys = self._moments.during(first, last)
+        """Return what negatives may be; made once for batches in a row of the same time groups, such as
+        pieces of a large one."""
+        if self._allowed is None or self._allowed.time_groups != (first, last):
+            true_keys = self._time_groups.during(first, last)
             num_seen = int(np.searchsorted(self._first_positions_A, first))
             sorted_place = places_in(self._sorted_keys_A, true_keys)
             place = self._place_of_sorted_A[sorted_place[sorted_place >= 0]]
@@ -146,7 +146,7 @@ class SeenEdges:
         return source_A[is_pair_A] * len(self._destinations_U) + destination_A[is_pair_A]
 
     def _random_pairs(self, key: SampleKey, event_A: Positions, excluded_A: Positions) -> EdgeKeys:
-        """Draw keys of pairs that are none of the batch's moments; any where all of them are."""
+        """Draw keys of pairs that are none of the batch's time groups; any where all of them are."""
         num_pairs = len(self._sources_U) * len(self._destinations_U)
         if len(excluded_A) == num_pairs:
             excluded_A = excluded_A[:0]

@@ -21,7 +21,7 @@ Ids = npt.NDArray[Any]
 RawId = int | str
 
 UNKNOWN = -1
-NUM_STRANGERS = 2
+NUM_UNKNOWN = 2
 """Dense ids beyond the capacity: an unknown source, an unknown destination."""
 _SHOWN = 5
 
@@ -33,7 +33,7 @@ class RawIds:
     def __init__(self, table: pa.Table, *, first_new: int, capacity: int) -> None:
         """`table`: the log's nodes, row = dense id."""
         self.first_new, self.capacity = first_new, capacity
-        self.strangers = range(first_new + capacity, first_new + capacity + NUM_STRANGERS)
+        self.unknown = range(first_new + capacity, first_new + capacity + NUM_UNKNOWN)
         raw = table.column("raw_id").combine_chunks()
         self.is_text = not pa.types.is_integer(raw.type)
         self.is_bipartite = "side" in table.column_names
@@ -61,16 +61,16 @@ class RawIds:
     def find_sources(self, src: Ids) -> Dense:
         """Return dense ids; whoever is unknown stays so, and all of them are taken for one stranger."""
         src_B = self.find(src, "src")
-        return np.where(src_B == UNKNOWN, self.strangers.start, src_B)
+        return np.where(src_B == UNKNOWN, self.unknown.start, src_B)
 
     def find_links(self, src: Ids, dst: Ids) -> tuple[Dense, Dense]:
         """Return dense ids of links' ends. Whoever is unknown stays so: there is a stranger for sources and
         one for destinations, whose rows are nobody's, so that no link depends on who else is unknown."""
         src_B, dst_B = self.find_sources(src), self.find(dst, "dst")
         is_unknown_B = dst_B == UNKNOWN
-        dst_B[is_unknown_B] = self.strangers.start + 1
+        dst_B[is_unknown_B] = self.unknown.start + 1
         if not self.is_bipartite:
-            for row in np.flatnonzero(is_unknown_B & (src_B == self.strangers.start)):
+            for row in np.flatnonzero(is_unknown_B & (src_B == self.unknown.start)):
                 if _whole(src[row]) == _whole(dst[row]):
                     # a link of a node with itself has one row
                     dst_B[row] = src_B[row]

@@ -24,7 +24,7 @@ class SelectedEvents:
 
     index: Positions
     """The events' numbers in the log: rows of its edge features."""
-    moment: Positions
+    time_group: Positions
     """The number of the log's first event at the same time as each event; all before that are earlier."""
     columns: EventColumns
 
@@ -32,7 +32,7 @@ class SelectedEvents:
         return len(self.index)
 
     def __getitem__(self, rows: slice) -> "SelectedEvents":
-        return SelectedEvents(self.index[rows], self.moment[rows], self.columns[rows])
+        return SelectedEvents(self.index[rows], self.time_group[rows], self.columns[rows])
 
 
 class EventView:
@@ -123,7 +123,7 @@ class EventView:
             return parts[0]
         return SelectedEvents(
             np.concatenate([part.index for part in parts]),
-            np.concatenate([part.moment for part in parts]),
+            np.concatenate([part.time_group for part in parts]),
             concatenate([part.columns for part in parts]),
         )
 
@@ -142,22 +142,22 @@ class EventView:
                 yield wanted
 
     def _select(self, start: int, stop: int, *, ahead: int = 0) -> Iterator[SelectedEvents]:
-        moment, last_time = -1, None
+        time_group, last_time = -1, None
         for columns in self.log.stream(start, stop, chunk_events=EVENTS_PER_CHUNK, ahead=ahead):
             if last_time is None:
-                moment, last_time = _first_at(self.log, columns.time[0], start), columns.time[:1]
+                time_group, last_time = _first_at(self.log, columns.time[0], start), columns.time[:1]
             index = np.arange(start, start + len(columns), dtype=np.int64)
             is_first = np.diff(columns.time, prepend=last_time) != 0
-            moments = np.maximum.accumulate(np.where(is_first, index, moment))
-            start, moment, last_time = start + len(columns), int(moments[-1]), columns.time[-1:]
+            time_groups = np.maximum.accumulate(np.where(is_first, index, time_group))
+            start, time_group, last_time = start + len(columns), int(time_groups[-1]), columns.time[-1:]
             if not self._is_filtered:
-                yield SelectedEvents(index, moments, columns)
+                yield SelectedEvents(index, time_groups, columns)
                 continue
             kept = np.flatnonzero(self._keep(columns, index))
             chosen = EventColumns(
                 columns.src[kept], columns.dst[kept], columns.time[kept], columns.label[kept]
             )
-            yield SelectedEvents(index[kept], moments[kept], chosen)
+            yield SelectedEvents(index[kept], time_groups[kept], chosen)
 
     def _keep(self, columns: EventColumns, index: Positions) -> EventMask:
         keep = (index < self.left_out.start) | (index >= self.left_out.stop)

@@ -14,7 +14,7 @@ from tpnet_dist.distributed.exchange import LocalExchange
 from tpnet_dist.distributed.host_memory import free_bytes
 from tpnet_dist.errors import InputError
 from tpnet_dist.evaluation.model_parts import build_memory, rows_device
-from tpnet_dist.events.raw_ids import NUM_STRANGERS, RawIds
+from tpnet_dist.events.raw_ids import NUM_UNKNOWN, RawIds
 from tpnet_dist.events.reader import EventLog
 from tpnet_dist.memory.memory import Memory
 from tpnet_dist.memory.projection import fill_projection
@@ -69,11 +69,11 @@ def build_parts(
         device,
         trained.seed,
         borrowed_rows=0,
-        further_nodes=capacity + NUM_STRANGERS,
+        further_nodes=capacity + NUM_UNKNOWN,
     )
     if memory is not None:
         memory.reset(trained.epoch)
-        _draw_strangers(memory, ids.strangers)
+        _draw_unknown(memory, ids.unknown)
         _take_projection(memory, trained, raw_ids.column("raw_id").to_numpy(), padding_node_of(config, log))
     past = Past(config, log, memory, until=until, as_evaluated=as_evaluated, rows=rows)
     batch_maker = LinkBatchMaker(device, preparation(config, spec_of(config)))
@@ -113,7 +113,7 @@ def _require_room(config: Config, log: EventLog, capacity: int, device: torch.de
         )
 
 
-def _draw_strangers(memory: Memory, nodes: range) -> None:
+def _draw_unknown(memory: Memory, nodes: range) -> None:
     """Draw random features of nodes that no log has; they are the same whatever the capacity."""
     features = torch.empty(len(nodes), memory.width)
     fill_projection(features, kind="normal", first_node=_NOBODY, seed=memory.seed, epoch=memory.epoch)

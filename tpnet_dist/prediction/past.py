@@ -75,7 +75,7 @@ class Past:
         self._unrecorded: list[EventColumns] = []
         if until:
             last = EventView(log, until - 1, until).read(0, 1)
-            self.now, self._first_at_now = last.columns.time[0].item(), int(last.moment[0])
+            self.now, self._first_at_now = last.columns.time[0].item(), int(last.time_group[0])
         if rows is not None and memory is not None:
             self.memory_time = memory.go_on_from(rows.columns_like(memory.recorded()))
             return
@@ -85,8 +85,10 @@ class Past:
     def links(self, src_B: Dense, dst_B: Dense, time_B: Times) -> SelectedEvents:
         """Links of which each is asked about as if it were the next event, at a time that is not before
         now."""
-        moment_B = np.where(time_B == self.now, self._first_at_now, self.num_events)
-        return SelectedEvents(np.full(len(time_B), self.num_events), moment_B, _columns(src_B, dst_B, time_B))
+        time_group_B = np.where(time_B == self.now, self._first_at_now, self.num_events)
+        return SelectedEvents(
+            np.full(len(time_B), self.num_events), time_group_B, _columns(src_B, dst_B, time_B)
+        )
 
     def add(self, src_B: Dense, dst_B: Dense, time_B: Times, features: Features | None) -> None:
         """Events in order of time, to be met as neighbours from now on; rows change with `record`."""

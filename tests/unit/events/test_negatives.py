@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.support.event_logs import random_log
 from tests.support.seen_candidates import candidates_of
 from tpnet_dist.events.edge_history import EdgeHistory, edge_keys
-from tpnet_dist.events.moment_edges import MomentEdges
 from tpnet_dist.events.negatives import RandomDestinations, SeenEdges
 from tpnet_dist.events.shards import EventColumns
+from tpnet_dist.events.time_group_edges import TimeGroupEdges
 from tpnet_dist.events.view import EventView, SelectedEvents
 from tpnet_dist.keyed_random import SampleKey, keyed_choice, keyed_integers
 
@@ -72,7 +72,7 @@ def test_an_empty_universe_is_refused(tmp_path):
     with pytest.raises(ValueError, match="at least one event"):
         RandomDestinations.of(EventView(log, 3, 3))
     with pytest.raises(ValueError, match="at least one event"):
-        SeenEdges(EdgeHistory.of(EventView(log, 3, 3)), MomentEdges.of(EventView(log, 3, 3)))
+        SeenEdges(EdgeHistory.of(EventView(log, 3, 3)), TimeGroupEdges.of(EventView(log, 3, 3)))
 
 
 pairs = st.tuples(st.integers(0, NUM_NODES - 1), st.integers(0, NUM_NODES - 1))
@@ -85,18 +85,18 @@ def history_of(positions, edges):
 
 
 def seen_edges(positions, edges, *, happened=None, known=None):
-    """`happened`: moments and edges of all events; if not given, the universe's, at times of their own."""
-    moments, of_all = (positions, edges) if happened is None else happened
+    """`happened`: time groups and edges of all events; if not given, the universe's, one group each."""
+    time_groups, of_all = (positions, edges) if happened is None else happened
     src, dst = np.array(of_all, np.int32).reshape(-1, 2).T
-    at = MomentEdges(np.array(list(moments), np.int64), edge_keys(src, dst, NUM_NODES))
+    at = TimeGroupEdges(np.array(list(time_groups), np.int64), edge_keys(src, dst, NUM_NODES))
     return SeenEdges(history_of(positions, edges), at, known=known)
 
 
-def batch_of(edges, positions, moments=None):
+def batch_of(edges, positions, time_groups=None):
     src, dst = np.array(edges, np.int32).reshape(-1, 2).T
-    moments = np.array(list(positions if moments is None else moments), np.int64)
-    columns = EventColumns(src, dst, moments, np.zeros(len(src), np.float32))
-    return SelectedEvents(np.array(positions, np.int64), moments, columns)
+    time_groups = np.array(list(positions if time_groups is None else time_groups), np.int64)
+    columns = EventColumns(src, dst, time_groups, np.zeros(len(src), np.float32))
+    return SelectedEvents(np.array(positions, np.int64), time_groups, columns)
 
 
 def drawn_edges(seen, batch, start=0, stop=None):
@@ -111,11 +111,11 @@ def chosen(positions, candidates, *, stream):
     return [candidates[place] for place in drawn]
 
 
-def literal_negatives(universe, known, true, positions, first_moment):
+def literal_negatives(universe, known, true, positions, first_time_group):
     """`universe`: (position, edge) of its events; candidates and pairs as lists."""
     candidates = []
     for position, edge in universe:
-        if position < first_moment and edge not in [*candidates, *true, *known]:
+        if position < first_time_group and edge not in [*candidates, *true, *known]:
             candidates.append(edge)
     missing = max(0, len(positions) - len(candidates))
     sources = sorted({src for _, (src, _) in universe})
@@ -136,27 +136,27 @@ def literal_negatives(universe, known, true, positions, first_moment):
 )
 def test_negatives_are_those_of_a_list_of_candidates(edges, left_out, known, bounds, new_times):
     is_first = [True, *new_times]
-    moments = [max(p for p in range(place + 1) if is_first[p]) for place in range(len(edges))]
+    time_groups = [max(p for p in range(place + 1) if is_first[p]) for place in range(len(edges))]
     universe = [(p, edge) for p, edge in enumerate(edges) if p % left_out != 1]
     start = min(bounds[0], len(edges) - 1)
     here = slice(start, min(start + bounds[1], len(edges)))
-    positions, span = range(here.start, here.stop), moments[here]
+    positions, span = range(here.start, here.stop), time_groups[here]
     seen = seen_edges(
         *zip(*universe, strict=True),
-        happened=(moments, edges),
+        happened=(time_groups, edges),
         known=None if known is None else history_of(range(len(known)), sorted(known)),
     )
-    true = [edge for edge, moment in zip(edges, moments, strict=True) if span[0] <= moment <= span[-1]]
+    true = [edge for edge, group in zip(edges, time_groups, strict=True) if span[0] <= group <= span[-1]]
     expected = literal_negatives(universe, known or set(), true, positions, span[0])
     batch = batch_of(edges[here], positions, span)
     # after a batch of another time, and after itself
-    for before in (batch_of(edges[-1:], [len(edges) - 1], moments[-1:]), batch):
+    for before in (batch_of(edges[-1:], [len(edges) - 1], time_groups[-1:]), batch):
         drawn_edges(seen, before)
         assert drawn_edges(seen, batch) == expected
 
 
 def test_no_negative_is_an_event_of_the_same_time_beyond_the_batch():
-    """Times 0 0 0 0 | 4 4 4 4 4 4, batches of two: the second moment has most edges of the first."""
+    """Times 0 0 0 0 | 4 4 4 4 4 4, batches of two: the second group has most edges of the first."""
     edges = [(0, 1), (0, 2), (0, 3), (0, 4), (0, 1), (0, 2), (0, 3), (5, 5), (0, 1), (0, 2)]
     seen = seen_edges(range(10), edges, happened=([0] * 4 + [4] * 6, edges))
     for start in (4, 6, 8):

@@ -59,7 +59,7 @@ def test_in_one_space_a_newcomer_is_one_node_on_both_sides() -> None:
 
 def test_whoever_is_unknown_is_a_stranger_by_role_and_stays_one() -> None:
     ids = of_integers()
-    assert list(ids.strangers) == [7, 8]
+    assert list(ids.unknown) == [7, 8]
     src, dst = ids.find_links(np.array([50, 10, 60]), np.array([60, 20, 50]))
     assert (src.tolist(), dst.tolist()) == ([7, 1, 7], [8, 2, 8])
     assert ids.find_sources(np.array([50, 10])).tolist() == [7, 1]

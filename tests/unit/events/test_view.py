@@ -45,7 +45,7 @@ def assert_events(everything, selected, index):
     assert selected.index.dtype == np.int64
     np.testing.assert_array_equal(selected.index, index)
     first_at = np.searchsorted(everything.time, everything.time[index])
-    np.testing.assert_array_equal(selected.moment, first_at)
+    np.testing.assert_array_equal(selected.time_group, first_at)
     for name in ("src", "dst", "time", "label"):
         wanted = getattr(everything, name)
         found = getattr(selected.columns, name)

@@ -28,7 +28,7 @@ def view(tmp_path: Path) -> EventView:
 
 def test_seen_edges_are_of_an_earlier_time_not_of_another_piece(view: EventView) -> None:
     plan = plan_by_timestamps(view.times(), BATCH_SIZE)
-    universe = Universe(view, before_moment=True)
+    universe = Universe(view, before_time_group=True)
     [historical] = universe.negatives(["historical"], SampleKey(0, 0))
     pieces = [events for batch, events in view.batches(plan) if batch.start >= GROUP_START]
     assert [len(piece) for piece in pieces] == [BATCH_SIZE] * 3
@@ -56,6 +56,6 @@ def test_edge_bank_remembers_nothing_of_the_same_time(view: EventView) -> None:
     bank = EdgeBank.of(view)
     last_piece = view.read(16, 20)
     seen_earlier_in_the_group = (np.arange(4, dtype=np.int32), np.full(4, 21, np.int32))
-    for before_moment, score in ((True, 0.0), (False, 1.0)):
-        before = first_unseen(last_piece, before_moment)
+    for before_time_group, score in ((True, 0.0), (False, 1.0)):
+        before = first_unseen(last_piece, before_time_group)
         assert bank.unlimited(*seen_earlier_in_the_group, before).tolist() == [score] * 4

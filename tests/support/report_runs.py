@@ -7,7 +7,7 @@ from typing import Any
 
 from tpnet_dist.config.schema import Config, DataConfig, EvaluationConfig, TrainingConfig
 from tpnet_dist.config.toml_files import write_config
-from tpnet_dist.files.stored_json import sealed
+from tpnet_dist.files.stored_json import sealed, sealed_line
 
 KINDS = ("random", "historical", "inductive")
 
@@ -98,7 +98,7 @@ def write_run(
     folder.mkdir(parents=True)
     write_config(config or config_of(), folder / "config.toml")
     if metrics is not None:
-        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in metrics))
+        (folder / "metrics.jsonl").write_text("".join(f"{sealed_line(line)}\n" for line in metrics))
     if results is not None:
         content = whole_results(results, config or config_of())
         (folder / "results.json").write_text(json.dumps(sealed(content)))

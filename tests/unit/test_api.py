@@ -1,6 +1,5 @@
 """The Python API before anything trains: which settings a call makes, and what it refuses."""
 
-import json
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from tpnet_dist.config.schema import Config
 from tpnet_dist.config.toml_files import write_config
 from tpnet_dist.config.train_args import OwnFlags, TrainSettings, parse_train
 from tpnet_dist.distributed.rank_scope import process_restored
+from tpnet_dist.files.stored_json import sealed_line
 
 
 def asked(data: Path | str | None = "data/mine", **given: Any) -> TrainSettings:
@@ -114,9 +114,9 @@ def test_a_run_that_has_only_started_has_no_results_and_empty_curves(tmp_path: P
 def test_a_line_that_is_being_written_is_no_row_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     line = {"kind": "step", "step": 1, "seconds": 0.5, "seed": 0, "epoch": 1, "loss": 0.7, "running_ap": 0.5}
     metrics = tmp_path / "metrics.jsonl"
-    metrics.write_text(f'{json.dumps(line)}\n{{"kind": "st')
+    metrics.write_text(f'{sealed_line(line)}\n{{"kind": "st')
     assert Run(tmp_path).curves.to_dicts() == [line]
-    metrics.write_text(f"half\n{json.dumps(line)}\n")
+    metrics.write_text(f"half\n{sealed_line(line)}\n")
     with refused():
         _ = Run(tmp_path).curves
 

@@ -52,8 +52,8 @@ def sealed_line(content: Mapping[str, Any]) -> str:
 
 
 def is_intact_line(content: Mapping[str, Any]) -> bool:
-    """Whether an object of a line is what was written; earlier versions wrote no checksum."""
-    return LINE_CHECKSUM_KEY not in content or content[LINE_CHECKSUM_KEY] == _line_checksum(content)
+    """Whether an object of a line is what was written. A missing checksum is damage too."""
+    return content.get(LINE_CHECKSUM_KEY) == _line_checksum(content)
 
 
 def _line_checksum(content: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ def parse_line(text: str) -> StepLine | EpochLine:
     """Read one line; raise InputError if it is damaged. Figures may be NaN."""
     content = parse_json(text)
     if isinstance(content, dict) and not is_intact_line(content):
-        raise InputError("its checksum does not fit it, so it was changed")
+        raise InputError("its checksum is missing or does not fit it, so it was changed")
     is_epoch = isinstance(content, dict) and content.get("kind") == "eval"
     if is_epoch:
         return from_json(EpochLine, content, allow_nan=True)

@@ -15,6 +15,7 @@ from tests.support.report_runs import metrics_of
 from tests.support.sentences import refused
 from tests.support.training_runs import small_log
 from tpnet_dist import train
+from tpnet_dist.files.stored_json import sealed_line
 
 TINY = """
 [memory]
@@ -94,7 +95,7 @@ def test_how_far_a_run_is_stands_in_its_metrics(settings: accuracy.Settings) -> 
     run = runs_of(settings)[0]
     assert run.progress() == (0, 1)
     run.path.mkdir(parents=True)
-    lines = map(json.dumps, metrics_of(epochs=1, steps=3)[:3])
+    lines = map(sealed_line, metrics_of(epochs=1, steps=3)[:3])
     # a last line may be half-written
     (run.path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"kind": "st')
     assert run.progress() == (3 * 50, 1)

@@ -45,14 +45,11 @@ def test_a_missing_checksum_is_noticed() -> None:
         require_intact(parse_json(json.dumps(sealed(CONTENT)).replace('"checksum"', '"chebksum"')))
 
 
-def test_lines_of_earlier_versions_without_a_checksum_pass() -> None:
-    assert is_intact_line(CONTENT)
-
-
 def test_a_line_has_a_checksum_of_its_own() -> None:
     line = sealed_line(CONTENT)
     assert is_intact_line(parse_json(line))
     assert not is_intact_line(parse_json(line.replace("2.5", "2.75")))
+    assert not is_intact_line(CONTENT), "a missing one is damage"
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, b"\xff", "{", '{"a": 1} x'])

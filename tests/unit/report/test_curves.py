@@ -1,17 +1,17 @@
 """Curves of `metrics.jsonl`: whatever a run has written so far, and where its time went."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.report_runs import metrics_of
+from tpnet_dist.files.stored_json import sealed_line
 from tpnet_dist.report.curves import Curves, EpochTime, read_curves
 
 
 def curves_of(path: Path, lines: list[dict[str, Any]], ending: str = "") -> Curves:
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + ending)
+    path.write_text("".join(f"{sealed_line(line)}\n" for line in lines) + ending)
     return read_curves(path)
 
 

@@ -1,6 +1,5 @@
 """`metrics.jsonl` as lines: whole ones alone, damaged ones named, the last one found without the others."""
 
-import json
 from pathlib import Path
 
 from tests.support.report_runs import metrics_of
@@ -10,7 +9,7 @@ from tpnet_dist.training.metrics_file import EpochLine, StepLine, last_line, mea
 
 
 def written(path: Path, ending: str = "", steps: int = 4) -> Path:
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in metrics_of(steps=steps)) + ending)
+    path.write_text("".join(f"{sealed_line(line)}\n" for line in metrics_of(steps=steps)) + ending)
     return path
 
 

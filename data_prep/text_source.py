@@ -55,6 +55,11 @@ class TextSource:
             if layout.is_kept and has_names:  # its only line may be an event
                 find_roles(self.name, [name.strip() for name in rows[0]], layout, has_names=True)
             raise NoEvents(f"{self.name}: only a header line, no events; give a file with at least one event")
+        if has_header and next(csv.reader([lines[0]], delimiter=delimiter)) != rows[0]:
+            raise InputError(
+                f"{self.name} line {before + 1:,}: a quote is opened among the names of the columns and not "
+                "closed in this line; close it, or remove it"
+            )
         names = [name.strip() for name in rows[0]] if has_names else _positions(rows[has_header])
         self._num_fields = len(names)
         partitions = {key: each for key, each in place.partitions().items() if key not in names}

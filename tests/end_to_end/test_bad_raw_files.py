@@ -63,6 +63,7 @@ from tests.support.raw_files import GOOD, refuse
         pytest.param(GOOD + "1,2,1_000\n", [], id="underscore in a time"),
         pytest.param(GOOD + "1,2,0x10\n", [], id="hexadecimal time"),
         pytest.param(GOOD + "1,2,1e19\n", [], id="time beyond 2^63"),
+        pytest.param('src,dst,"time\n1,2",3\n2,3,4\n', [], id="quote over two lines of names"),
         pytest.param(GOOD + '1,"2,13\n', [], id="quote that never ends"),
         pytest.param(GOOD.encode() + b"Jos\xe9,2,13\n", [], id="Latin-1 bytes"),
         pytest.param("1  2  3\n1  2  4\n", ["--format", "snap"], id="aligned columns"),

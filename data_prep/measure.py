@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from data_prep.values import kind_of_ids
 from tpnet_dist.errors import InputError
@@ -150,12 +151,18 @@ def _auto_decay(log: EventLog) -> tuple[float, ...]:
 def _summarise(log: EventLog, nodes: "_NodeTotals", times: "_TimeTotals", distinct_edges: int) -> LogSummary:
     manifest, degree = log.manifest, nodes.out_degree + nodes.in_degree
     assert times.last == manifest.last_time, (times.last, manifest.last_time)
-    ids, odd_ids = kind_of_ids(log.raw_ids().column("raw_id"))
+    table = log.raw_ids()
+    sides = (
+        [table.filter(pc.equal(table["side"], side)) for side in ("src", "dst")]
+        if manifest.bipartite
+        else [table]
+    )
+    kinds = [kind_of_ids(side.column("raw_id")) for side in sides]
     return LogSummary(
         events=len(log),
         nodes=log.num_nodes,
-        ids=ids,
-        odd_ids=odd_ids,
+        ids=kinds[0][0],
+        odd_ids="; ".join(few for _, few in kinds if few),
         nodes_with_events=int(np.count_nonzero(degree)),
         sources=int(np.count_nonzero(nodes.out_degree)),
         destinations=int(np.count_nonzero(nodes.in_degree)),

@@ -339,11 +339,18 @@ def _likelier_unit(low: float, high: float, rule: TimeRule) -> str | None:
 
 def _likely_period(events: int, low: float, high: float) -> str | None:
     """Return the period that numbers are likely to count since 1970, taken for seconds: a day or an hour has
-    many events, a second hardly one; and seconds that begin with a log do not begin so late."""
-    if events <= high - low:
+    several events, a second hardly one; and seconds that begin with a log do not begin so late. Dates written
+    as YYYYMM or YYMMDD are numbers of this size too, and count nothing."""
+    if events < max(MANY_EVENTS, 2 * (high - low + 1)) or all(_may_be_written(time) for time in (low, high)):
         return None
     dates = {name: (low * size, high * size) for name, size in _PERIODS.items()}
     return next((name for name, (first, last) in dates.items() if _EARLIEST <= first <= last < _LATEST), None)
+
+
+def _may_be_written(date: float) -> bool:
+    """Whether six digits end as a month does, or as a month and a day."""
+    rest, last = divmod(int(date), 100)
+    return 1000 <= rest < 10_000 and (1 <= last <= 12 or (1 <= last <= 31 and 1 <= rest % 100 <= 12))
 
 
 def _unit_doubt(name: str, low: float, high: float, rule: TimeRule, unit: str) -> str:

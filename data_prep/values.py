@@ -19,10 +19,13 @@ from tpnet_dist.events.text_columns import (
     formatted_nanoseconds,
     iso_nanoseconds,
 )
+from tpnet_dist.files.typed_json import shown
 
 IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 _PLAIN_INTEGER = r"^(0|-?[1-9]\d{0,17})$"
+_MAYBE_INTEGER = r"^(0|-?[1-9]\d{0,18})$"
+"""With those of 19 digits, some of which are larger than 63 bits."""
 _POWERS_OF_TEN = 10 ** np.arange(1, 19, dtype=np.int64)
 
 
@@ -87,12 +90,12 @@ def kind_of_ids(raw: pa.Array) -> tuple[str, str]:
     """Return in words what ids are and, where a few made text of whole numbers, how many they are."""
     if pa.types.is_integer(raw.type):
         return "whole numbers", ""
-    others = raw.filter(pc.invert(pc.match_substring_regex(raw, _PLAIN_INTEGER)))
+    others = raw.filter(pc.invert(pc.match_substring_regex(raw, _MAYBE_INTEGER)))
     if not 0 < len(others) <= len(raw) / 2:
         return "text", ""
     return (
         "text",
-        f"{len(others):,} of {len(raw):,} no plain whole number: {others[0].as_py()!r:.24}",
+        f"{len(others):,} of {len(raw):,} no plain whole number: {shown(others[0].as_py())}",
     )
 
 

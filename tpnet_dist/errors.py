@@ -101,6 +101,8 @@ def say_failed_imports() -> None:
     """Ctrl-C, or a lack of memory, while a command of ours is being imported is one line too, as it is later
     on. Called where a package is imported, and without effect where others import it."""
     command = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 — pathlib takes its time
+    if command == "-m" and "-m" not in sys.orig_argv:  # -mMODULE
+        return
     if command == "-m":
         command = f"python -m {sys.orig_argv[sys.orig_argv.index('-m') + 1]}"
     elif command not in _SCRIPTS:
@@ -150,11 +152,20 @@ def correctable(error: Exception) -> Exception | None:
 def _lack_of_memory(error: BaseException | None) -> Exception | None:
     """Return the error, or the one behind it, that says that no memory or no address space is left: where
     libraries cannot be loaded or threads not be started, its words alone say so."""
-    while isinstance(error, Exception) and not isinstance(error, InputError):
-        if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
+    seen = set[int]()  # an error may be its own cause
+    while isinstance(error, Exception) and not isinstance(error, InputError) and id(error) not in seen:
+        if lacks_memory(error):
             return error
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
     return None
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether an error itself says so; where the system gives a number, that alone counts."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
 
 
 def sentence_of(error: Exception) -> str:

@@ -23,7 +23,6 @@ DATED = "".join(f"{i % 50},{1000 + i % 70},{1 + i % 5},2023-01-{1 + i // 200:02}
 DAYS = "src,dst,date\n" + "".join(f"{i % 9},{i % 7},{20230101 + i // 100}\n" for i in range(2000))
 EPOCH_DAYS = "src,dst,day\n" + "".join(f"{i % 9},{i % 7},{19_000 + i // 2}\n" for i in range(2000))
 EPOCH_HOURS = "src,dst,time\n" + "".join(f"{i % 9},{i % 7},{480_000 + i // 2}\n" for i in range(2000))
-SECONDS_OF_A_MORNING = "src,dst,time\n" + "".join(f"{i % 9},{i % 7},{19_000 + 2 * i}\n" for i in range(2000))
 TRUST = "".join(f"{i % 50},{1000 + i % 70},{i % 21 - 10},{1_700_000_000 + 60 * i}\n" for i in range(5000))
 MOVIES = "userId,movieId,rating,timestamp\n7,7,4.5,1700000000\n7,8,3.0,1700000060\n"
 NUMBERED = "".join(f"{i},{i % 7},{i % 11},{1_700_000_000 + 60 * i}\n" for i in range(50))
@@ -92,10 +91,21 @@ def test_an_implausible_reading_is_refused_and_both_remedies_help(
     convert(tmp_path / "log.csv", tmp_path / "as-it-is", *flags.split(), "--sort", "--yes")
 
 
-def test_an_event_each_other_second_is_not_taken_for_one_each_other_day(tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text(SECONDS_OF_A_MORNING)
+@pytest.mark.parametrize(
+    ("times", "last"),
+    [
+        pytest.param([19_000 + 2 * n for n in range(2000)], 22_998, id="every other second"),
+        pytest.param([10_000 + n for n in range(2000)], 11_999, id="numbers in a row"),
+        pytest.param([201_801 + 100 * (n // 480) + n // 40 % 12 for n in range(3360)], 202_412, id="months"),
+    ],
+)
+def test_what_may_be_something_else_is_not_taken_for_days_or_hours(
+    tmp_path: Path, times: list[int], last: int
+) -> None:
+    lines = [f"{n % 9},{n % 7},{time}\n" for n, time in enumerate(times)]
+    (tmp_path / "log.csv").write_text("src,dst,time\n" + "".join(lines))
     convert(tmp_path / "log.csv", tmp_path / "out")
-    assert EventLog(tmp_path / "out").manifest.last_time == 22_998
+    assert EventLog(tmp_path / "out").manifest.last_time == last
 
 
 def test_ratings_below_zero_are_seen_not_to_be_times(tmp_path: Path) -> None:
@@ -200,10 +210,13 @@ def write_trips(path: Path, src: list[str], dst: list[str], first_time: int) -> 
 def test_one_id_that_makes_text_of_whole_numbers_is_named(tmp_path: Path) -> None:
     raw = tmp_path / "log.csv"
     raw.write_text(GOOD + "12a,3,13\n")
-    remark = "1 of 4 no plain whole number: '12a'"
+    remark = '1 of 4 no plain whole number: "12a"'
     assert f"text: {remark}" in run_here(main, "convert", raw, tmp_path / "out").stdout
     assert remark in run_here(main, "describe", tmp_path / "out").stdout
     assert describe(tmp_path / "out")["ids"] == "text"
+    raw.write_text("src,dst,time\n" + "".join(f"{n},page{n % 3},{n}\n" for n in range(9)))
+    convert(raw, tmp_path / "two", "--bipartite")
+    assert describe(tmp_path / "two")["odd_ids"] == "", "sides have ids of their own kinds"
 
 
 def test_a_first_event_with_a_date_is_not_taken_for_names(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.command_line import ROOT
-from tpnet_dist.errors import InputError, correctable, printable, sentence_of
+from tpnet_dist.errors import InputError, correctable, lacks_memory, printable, sentence_of
 from tpnet_dist.files.progress import BarDisplay
 
 
@@ -102,3 +102,13 @@ def test_an_interrupt_while_a_command_is_imported_is_one_line(module: str, scrip
     _, said = process.communicate(timeout=60)
     assert said == f"{name}: stopped by SIGINT\n"
     assert process.returncode == 128 + signal.SIGINT
+
+
+def test_what_lacks_memory_is_told_by_its_number_or_by_its_words() -> None:
+    absent = FileNotFoundError(2, "No such file or directory", "cannot allocate memory.csv")
+    assert correctable(absent) is absent and not lacks_memory(absent)
+    assert lacks_memory(OSError(12, "Cannot allocate memory")) and lacks_memory(MemoryError())
+    assert lacks_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"))
+    own = ValueError("its own cause")
+    own.__cause__ = own
+    assert correctable(own) is None

@@ -28,7 +28,7 @@ from tpnet_dist.distributed.heartbeat import DONE, LOST, SECONDS_PER_BEAT, Heart
 from tpnet_dist.distributed.launch_environment import tell_launcher
 from tpnet_dist.distributed.stop_request import ignore_signals
 from tpnet_dist.distributed.world import World
-from tpnet_dist.errors import correctable, leave, sentence_of, spoken
+from tpnet_dist.errors import InputError, leave, sentence_of, spoken
 
 RANK_LOST = 75
 """The exit code where a rank lost others: EX_TEMPFAIL, "try again"."""
@@ -57,12 +57,12 @@ def ends_together(world: World, program: str) -> Iterator[None]:
         end.heartbeat.start(end.watch)
         yield
         world.wait_for_all()
-    except Exception as error:
-        if correctable(error) is None:
-            end.after(error)
+    except (InputError, OSError, MemoryError) as error:
         # said by the command itself, if this is the first rank
         end.heartbeat.announce(sentence_of(error))
         raise
+    except Exception as error:
+        end.after(error)
     except BaseException:
         end.heartbeat.announce("a signal ended it")
         raise

@@ -129,7 +129,7 @@ def shown(value: object) -> str:
     """Return a value as a message shows it."""
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, RecursionError):  # of a pickle, which may hold more than JSON does
+    except (TypeError, ValueError, RecursionError):  # of a pickle, which may hold more than JSON does
         return f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 

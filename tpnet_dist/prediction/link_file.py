@@ -77,7 +77,7 @@ class LinkFile:
             if found[role] is None:
                 has_header = self._kind == TEXT and self._text_form[1] is None
                 where = ", the names in its first line" if has_header else ""
-                remedy = ", or write a line of names above it" if has_header else ""
+                remedy = ", or, if that line is a link, write a line of names above it" if has_header else ""
                 raise InputError(
                     f"{self.path}: has no column {self.columns.wanted(role)} among "
                     f"{', '.join(names)}{where}; name it with --{role}{remedy}"

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tpnet_dist.distributed.world import World
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, lacks_memory
 from tpnet_dist.files.atomic_write import atomic_write, sync_folder
 from tpnet_dist.files.stored_json import parse_json
 from tpnet_dist.training.content_digest import is_intact, sealed
@@ -108,9 +108,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         ) from error
     except FileNotFoundError as error:
         raise DamagedCheckpoint(f"{METADATA_NAME} is missing") from error
-    except (OSError, MemoryError):
+    except OSError:
         raise
     except (Exception, CheckpointException) as error:  # what a damaged pickle leads to, nobody can tell
+        if isinstance(error, Exception) and lacks_memory(error):
+            raise
         raise DamagedCheckpoint("its tensors are not readable") from error
 
 

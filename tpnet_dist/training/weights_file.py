@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tpnet_dist.distributed.world import World
-from tpnet_dist.errors import InputError
+from tpnet_dist.errors import InputError, lacks_memory
 from tpnet_dist.files.atomic_write import atomic_write
 from tpnet_dist.files.user_paths import require_file
 from tpnet_dist.models.spec import ModelSpec
@@ -92,9 +92,9 @@ def read_state(path: Path) -> dict[str, Any]:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such checkpoint; train first") from error
-    except MemoryError:
-        raise
     except Exception as error:  # torch.load raises many kinds for damaged files, OSError among them
+        if lacks_memory(error):
+            raise
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         if "unsupported global" in str(error).lower():
